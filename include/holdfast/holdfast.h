@@ -237,10 +237,10 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
 
 /*
  * Blocks: a round trip. Callbacks: here. After fork: HF_FORKED.
- * Close a store. Not from within a callback of this store.
+ * Close a store.
  *
- * HF_IN_USE: leases are held, calls wait in the store or operations are pending; the store stays
- * open.
+ * HF_IN_USE: leases are held, calls wait in the store or operations are pending, or the call comes
+ * from within a callback of this store; the store stays open.
  *
  * With HF_CLOSE_FLAG_RELEASE it is closed all the same: waiting calls end with HF_CANCELLED, held
  * leases become LOST and are released, and callbacks that are due run within this call. The handles
@@ -476,7 +476,8 @@ HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
  * above 1, so an outer frame relies on it; nothing was done. HF_TIMEOUT, HF_BUSY, HF_CANCELLED,
  * HF_UNAVAILABLE, HF_UNKNOWN, HF_DEADLOCK: as of hf_acquire(); *lease is NULL, and nothing is held.
  *
- * With every status that is not listed here, *lease is NULL too.
+ * *lease is NULL with every other status than HF_OK, HF_YIELDED, HF_INVALID, HF_LOST, HF_FORKED and
+ * HF_IN_USE.
  *
  * The new request is that of the old lease, without HF_FLAG_BARGE, `session` and `cancel`: its wait
  * is ended early only by hf_close(), and in the asynchronous form by hf_op_cancel().
@@ -502,8 +503,8 @@ HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *er
  * may have converted it; the lease is lost, because its kind is not known. HF_IN_USE: its hold
  * count is above 1, or it is being converted. HF_UNSUPPORTED: the engine lacks HF_CAP_CONVERT.
  *
- * HF_INVALID, HF_IN_USE, HF_UNSUPPORTED, HF_DENIED, HF_FULL and HF_NO_MEMORY leave *lease as it
- * was, too. With every other status it is lost. In all these cases the caller still releases it.
+ * *lease stays as it was with HF_INVALID, HF_IN_USE, HF_UNSUPPORTED, HF_DENIED, HF_FULL and
+ * HF_NO_MEMORY, too. With every other status it is lost. In all cases the caller still releases it.
  *
  * The canceller of the old request does not end the wait: only hf_close() does, and hf_op_cancel()
  * in the asynchronous form.

@@ -471,7 +471,7 @@ HF_API HF_USE hf_status hf_latch_count_down(hf_store *store, const void *name, s
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Join as `who`, before beginning to work. *ret_lease is an ordinary lease. HF_BUSY (wait_ms 0),
  * HF_TIMEOUT, HF_CANCELLED: an earlier incarnation of `who` still holds its lease. HF_BROKEN,
- * HF_NOT_FOUND, HF_FULL: as of hf_latch_count_down(). With any status but HF_OK nothing is held. */
+ * HF_NOT_FOUND, HF_FULL: as of hf_latch_count_down(); nothing is held. */
 HF_API HF_USE hf_status hf_latch_join(hf_store *store, const hf_party_request *request,
                                       hf_lease **ret_lease, hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
@@ -507,9 +507,9 @@ HF_API HF_USE hf_status hf_latch_delete(hf_store *store, const void *name, size_
 HF_API HF_USE hf_status hf_barrier_wait(hf_store *store, const hf_party_request *request,
                                         hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * A double barrier: enter together, work, leave together. HF_OK: all are inside, and *ret_party is
- * a lease that hf_barrier_leave() ends. A participant that comes while others are inside waits
- * until they have left. Other statuses are those of hf_barrier_wait(); nothing is held then. */
+ * A double barrier: enter together, work, leave together. A participant that comes while others are
+ * inside waits until they have left. The statuses are those of hf_barrier_wait(). HF_OK: all are
+ * inside, and *ret_party is a lease that hf_barrier_leave() ends. */
 HF_API HF_USE hf_status hf_barrier_enter(hf_store *store, const hf_party_request *request,
                                          hf_lease **ret_party, hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
