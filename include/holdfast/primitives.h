@@ -696,8 +696,9 @@ typedef struct hf_once_mark {
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Begin. The request is that of an acquire, of a mutex or a writer; while another worker is at it,
- * the call waits as the request says. for_ms: how long the mark stays once it is set
- * (HF_TTL_MIN_MS to HF_DURATION_MAX_MS; HF_UNSUPPORTED without HF_CAP_CELL_TTL); 0: it does not end.
+ * the call waits as the request says. for_ms: how long the mark stays once it is set,
+ * HF_TTL_MIN_MS to HF_DURATION_MAX_MS (HF_UNSUPPORTED without HF_CAP_CELL_TTL); 0: it does not
+ * end.
  *
  * HF_OK: do the work; then hf_once_finish() and hf_release(). hf_release() alone: the work is not
  * done. HF_DONE: it has been done before; there is no lease, and *ret_mark (may be NULL) says by
