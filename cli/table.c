@@ -371,8 +371,7 @@ const struct verb verbs[] = {
       "Waits until it leads NAME, publishes its value in the store, and runs COMMAND as `run` "
       "does.\n"
       "COMMAND is ended before another candidate can lead. When COMMAND ends, leadership ends. "
-      "With\n"
-      "--observe it prints the leader instead, and every change.\n",
+      "With --observe it prints the leader instead, and every change.\n",
       OPTIONS(elect_options), verb_elect },
     { "join", OPERAND_COMMAND, "GROUP [--value TEXT] [OPTION...] [-- COMMAND [ARG...]]",
       "be a member of a group while a command runs",

@@ -30,6 +30,8 @@
  *    run no handlers.
  *  - Between fork() and exec() of a program with threads nothing here is async-signal-safe;
  *    posix_spawn(3) and vfork(2) + exec are fine at any time.
+ *  - A signal handler may call nothing here. A thread that is in a call must not be cancelled
+ *    (pthread_cancel(3)): the call would keep its locks. A canceller ends a wait instead.
  *
  * CONVENTIONS
  *  - The first line of each comment says whether the call blocks ("a round trip": until the store
@@ -40,7 +42,8 @@
  *  - Structs that the caller allocates begin with `size` = sizeof the struct (HF_*_INIT sets it).
  *    A zero field means its default. Structs that the library allocates are handed out by pointer
  *    only and may grow at their end: never copy one or take its size.
- *  - Output parameters come last, are named ret_* and are set only on HF_OK. `err` may be NULL.
+ *  - Output parameters come last, are named ret_* and are set only on HF_OK, unless the call says
+ *    otherwise. `err` may be NULL. NULL for anything else that a call needs is HF_INVALID.
  *  - Inputs are copied, or used during the call only.
  *  - A length is a number of bytes. HF_CSTRING as a length: the text ends with a NUL.
  *  - What the library returns is freed by hf_free(). Handles have open and close, or acquire and
@@ -224,7 +227,8 @@ typedef struct hf_open_options {
  * HF_CONFIG: the URL is wrong; the text names the part and its byte. HF_DENIED: the server refused
  * the user, or other users may write to an embedded store whose URL does not say shared=group.
  * HF_UNAVAILABLE: the server did not answer within open_wait_ms. HF_FULL, HF_VERSION, HF_CORRUPT:
- * the store cannot be used.
+ * the store cannot be used. HF_UNSUPPORTED: the module of the engine is not installed or cannot be
+ * loaded, or the engine cannot do what a flag or the URL asks for.
  */
 HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
                                 hf_store **ret_store, hf_error *err);
@@ -233,10 +237,10 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
 
 /*
  * Blocks: a round trip. Callbacks: here. After fork: HF_FORKED.
- * Close a store. Not from within a callback of this store.
+ * Close a store.
  *
- * HF_IN_USE: leases are held, calls wait in the store or operations are pending; the store stays
- * open.
+ * HF_IN_USE: leases are held, calls wait in the store or operations are pending, or the call comes
+ * from within a callback of this store; the store stays open.
  *
  * With HF_CLOSE_FLAG_RELEASE it is closed all the same: waiting calls end with HF_CANCELLED, held
  * leases become LOST and are released, and callbacks that are due run within this call. The handles
@@ -366,7 +370,8 @@ typedef enum hf_event {
 /*
  * Called when something has happened to a lease, on a thread of the library (in
  * hf_store_process(), if the lease was acquired asynchronously). It may be called before the
- * acquire has returned. It may call anything of this library but hf_close().
+ * acquire has returned. It may call anything of this library but hf_close(). One thread of the
+ * library calls it for all leases of a store: a slow callback delays those of other leases.
  *
  * The events of one lease come in order, one at a time. If the callback is slower than the events,
  * some are left out: those that cancel each other out (WANTED and UNWANTED, AT_RISK and HELD),
@@ -390,7 +395,7 @@ typedef struct hf_acquire_request {
     uint32_t permits;      /* semaphore only: 0 means 1 */
     uint64_t flags;        /* HF_FLAG_* */
     int64_t wait_ms;       /* 0: try once; HF_FOREVER; else at most this long */
-    int64_t ttl_ms;        /* 0: the engine's default */
+    int64_t ttl_ms;        /* 0: the engine's default; else at least min_ttl_ms of hf_store_info */
     int64_t max_hold_ms;   /* end the lease after this, whatever happens; 0: no */
     int64_t min_valid_ms;  /* a grant with less validity left is given back: HF_TOO_SHORT */
     int64_t lock_delay_ms; /* after an unclean loss the name stays closed this long */
@@ -471,9 +476,11 @@ HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
  * above 1, so an outer frame relies on it; nothing was done. HF_TIMEOUT, HF_BUSY, HF_CANCELLED,
  * HF_UNAVAILABLE, HF_UNKNOWN, HF_DEADLOCK: as of hf_acquire(); *lease is NULL, and nothing is held.
  *
- * With every status that is not listed here, *lease is NULL too.
+ * *lease is NULL with every other status than HF_OK, HF_YIELDED, HF_INVALID, HF_LOST, HF_FORKED and
+ * HF_IN_USE.
  *
- * The new request is that of the old lease, without HF_FLAG_BARGE and `session`.
+ * The new request is that of the old lease, without HF_FLAG_BARGE, `session` and `cancel`: its wait
+ * is ended early only by hf_close(), and in the asynchronous form by hf_op_cancel().
  */
 HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *err);
 
@@ -494,9 +501,13 @@ HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *er
  * done. HF_BUSY (wait_ms 0), HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE: *lease is as
  * it was, with its kind. HF_LOST: it is lost, or was lost during the wait. HF_UNKNOWN: the store
  * may have converted it; the lease is lost, because its kind is not known. HF_IN_USE: its hold
- * count is above 1. HF_UNSUPPORTED: the engine lacks HF_CAP_CONVERT.
+ * count is above 1, or it is being converted. HF_UNSUPPORTED: the engine lacks HF_CAP_CONVERT.
  *
- * Every status that is not listed here leaves *lease as it was.
+ * *lease stays as it was with HF_INVALID, HF_IN_USE, HF_UNSUPPORTED, HF_DENIED, HF_FULL and
+ * HF_NO_MEMORY, too. With every other status it is lost. In all cases the caller still releases it.
+ *
+ * The canceller of the old request does not end the wait: only hf_close() does, and hf_op_cancel()
+ * in the asynchronous form.
  */
 HF_API HF_USE hf_status hf_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);
 
@@ -504,7 +515,8 @@ HF_API HF_USE hf_status hf_convert(hf_lease **lease, hf_kind kind, int64_t wait_
  * Renew now, for ttl_ms (0: as before) from now. The library renews a lease by itself; this is for
  * a lease with HF_FLAG_NO_RENEW, or to change the ttl. HF_OK: valid until then. HF_LOST: too late.
  * HF_UNAVAILABLE, HF_UNKNOWN: not confirmed; the lease is AT_RISK and still valid for
- * hf_lease_remaining_ms(). HF_UNSUPPORTED: it has no ttl. */
+ * hf_lease_remaining_ms(). HF_UNSUPPORTED: it has no ttl, or max_hold_ms leaves no time for a
+ * renewal. HF_INVALID: ttl_ms is below min_ttl_ms of hf_store_info. */
 HF_API HF_USE hf_status hf_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: works.
@@ -524,7 +536,7 @@ HF_API hf_status hf_cancel_close(hf_cancel *cancel);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Acquire everything that the `count` requests ask for, or nothing.
+ * Acquire everything that the `count` requests ask for (1 to HF_ACQUIRE_ALL_MAX), or nothing.
  *
  * HF_OK: ret_leases[i] is the lease of requests[i], with its own token; each is an ordinary lease.
  * HF_LOST: one lease was lost while the call waited for another. HF_UNKNOWN: a part may have been
@@ -540,14 +552,15 @@ HF_API hf_status hf_cancel_close(hf_cancel *cancel);
  * round trip.
  *
  * All requests have the same wait_ms, which limits all of them together, and the same cancel,
- * scope, session and `size`. No two have the same name.
+ * scope, session (the same pointer) and `size`. No two have the same name.
  */
 HF_API HF_USE hf_status hf_acquire_all(hf_store *store, const hf_acquire_request *requests,
                                        size_t count, hf_lease **ret_leases, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Acquire one of the names that the `count` requests ask for, whichever becomes free first.
+ * Acquire one of the names that the `count` requests ask for (1 to HF_ACQUIRE_ALL_MAX), whichever
+ * becomes free first.
  *
  * The names are tried in the order given; a free one costs what hf_acquire() costs. If none is
  * free, the call waits in the queues of all names, in its turn in each. When one is granted, the
@@ -557,7 +570,8 @@ HF_API HF_USE hf_status hf_acquire_all(hf_store *store, const hf_acquire_request
  *
  * HF_OK: *ret_lease is an ordinary lease, of requests[*ret_index]. HF_BUSY, HF_TIMEOUT: none
  * became free. HF_DEADLOCK: none of them can become free. HF_MISMATCH, HF_UNAVAILABLE: one name
- * failed, and none was granted.
+ * failed, and none was granted. HF_LOST: the lease was lost before the call had left the other
+ * queues. HF_UNKNOWN: one may have been granted, and is being given back in the background.
  *
  * All requests have the same wait_ms, cancel, scope and session, and different names, as for
  * hf_acquire_all(). A waiting request of a session that holds other leases has its label cut, as
@@ -670,8 +684,8 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
 
 typedef struct hf_op hf_op;
 
-/* What a call has found. On HF_OK (and HF_YIELDED) the members are set that the blocking form
- * returns; all others are zero. A member that is marked * belongs to the callback, which keeps or
+/* What a call has found. On HF_OK (and HF_YIELDED, or another status where a call says so) the
+ * members are set that the blocking form returns; all others are zero. A member that is marked * belongs to the callback, which keeps or
  * frees it. Everything else, and the result itself, lives until the callback returns. */
 typedef struct hf_result {
     size_t size; /* set by the library */
@@ -689,8 +703,8 @@ typedef struct hf_result {
     struct hf_deadlocks *deadlocks; /* * deadlock_list */
     struct hf_leader *leader;       /* * election_wait */
     struct hf_value *value;         /* * scripts */
-    const struct hf_limit_result *limit; /* limit_take, limit_get */
-    const struct hf_once_mark *mark;     /* once_get, once_begin */
+    const struct hf_limit_result *limit; /* limit_take, limit_get, limit_set */
+    const struct hf_once_mark *mark;     /* once_get, once_begin, once_claim */
     struct hf_redlock_status *redlock;   /* * redlock_get_status, also with another status */
     const uint64_t *versions;            /* cells_commit: `count` of them */
     struct hf_members *members;          /* * members_wait */
@@ -708,7 +722,7 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * The lease handle has ended when this returns HF_OK. `done` comes after an on_event callback that
  * runs has ended; for a lost lease it comes with HF_LOST, after the callback with HF_EVENT_LOST. A
- * release cannot be cancelled. */
+ * release cannot be cancelled. HF_INVALID also after the store was closed: use hf_release(). */
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
@@ -790,7 +804,8 @@ HF_API hf_status hf_op_cancel(hf_op *op);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED, or -1.
  * Drive a store from an event loop: wait until hf_store_fd() is readable or hf_store_timeout_ms()
  * has passed (-1: no limit), then call hf_store_process(), which never blocks and runs the
- * callbacks that are due on this thread. The descriptor belongs to the store. */
+ * callbacks that are due on this thread. The descriptor belongs to the store. Several threads may
+ * be in hf_store_process() at once: `done` of different calls may then run at the same time. */
 HF_API HF_USE int hf_store_fd(hf_store *store);
 HF_API HF_USE int hf_store_timeout_ms(hf_store *store);
 HF_API hf_status hf_store_process(hf_store *store);
@@ -903,8 +918,8 @@ HF_API HF_USE hf_status hf_ask(hf_store *store, const void *name, size_t name_le
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Wait until something in the store has changed since *seq (0: since now). *seq is set then, and
  * with HF_TIMEOUT too: to read the number before the first look, call it with wait_ms 0. The
- * process sleeps meanwhile and costs nothing. HF_TIMEOUT: nothing changed. HF_UNSUPPORTED: the
- * engine lacks HF_CAP_WATCH. */
+ * process sleeps meanwhile and costs nothing. HF_TIMEOUT: nothing changed. HF_CANCELLED: `cancel`
+ * or hf_close() ended it. HF_UNSUPPORTED: the engine lacks HF_CAP_WATCH. */
 HF_API hf_status hf_store_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
                                hf_error *err);
 
@@ -966,7 +981,8 @@ HF_API HF_USE const hf_finding *hf_report_item(const hf_report *report, size_t i
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
  * The session that holds `lease`, as text for a process that works for this one (pass it in an
  * environment variable, for example): what that process waits for, this one waits for. `around` is
- * the same text, if this process works for another one itself; NULL: it does not. */
+ * the same text, if this process works for another one itself; NULL: it does not. HF_LOST: the
+ * lease is lost. */
 HF_API HF_USE hf_status hf_session_get(hf_lease *lease, const char *around,
                                        char ret_text[HF_SESSION_TEXT_MAX], hf_error *err);
 

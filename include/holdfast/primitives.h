@@ -430,8 +430,8 @@ typedef struct hf_party_request {
     const void *name; /* of the latch or barrier: 1 to HF_NAME_MAX bytes */
     size_t name_len;  /* HF_CSTRING: it ends with a NUL */
     /* Latch join, barriers: identifies the participant, a text of 1 to HF_PARTICIPANT_MAX bytes.
-     * NULL, for barriers only: a random id. If an earlier incarnation still holds its lease, the
-     * call waits until that lease ends. */
+     * NULL, for barriers only: a random id. With `name` it has at most HF_NAME_MAX - 1 bytes. If an
+     * earlier incarnation still holds its lease, the call waits until that lease ends. */
     const char *who;
     uint32_t parties;  /* barriers: how many; the same in all requests, else HF_MISMATCH */
     int64_t wait_ms;   /* 0: try once; HF_FOREVER; else at most this long */
@@ -464,12 +464,14 @@ HF_API HF_USE hf_status hf_latch_create(hf_store *store, const void *name, size_
                                         uint32_t count, hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
  * Count down for `who`, as in hf_party_request. *ret_left (may be NULL): how many are missing; 0:
- * the latch is open. HF_NOT_FOUND: there is no such latch. */
+ * the latch is open. HF_BROKEN: a participant died before; this call was not counted.
+ * HF_NOT_FOUND: there is no such latch. HF_FULL: it has HF_PARTICIPANTS_MAX other participants. */
 HF_API HF_USE hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len,
                                             const char *who, uint32_t *ret_left, hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Join as `who`, before beginning to work. *ret_lease is an ordinary lease. HF_NOT_FOUND: there is
- * no such latch. */
+ * Join as `who`, before beginning to work. *ret_lease is an ordinary lease. HF_BUSY (wait_ms 0),
+ * HF_TIMEOUT, HF_CANCELLED: an earlier incarnation of `who` still holds its lease. HF_BROKEN,
+ * HF_NOT_FOUND, HF_FULL: as of hf_latch_count_down(); nothing is held. */
 HF_API HF_USE hf_status hf_latch_join(hf_store *store, const hf_party_request *request,
                                       hf_lease **ret_lease, hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
@@ -484,7 +486,7 @@ HF_API HF_USE hf_status hf_latch_wait(hf_store *store, const hf_party_request *r
 HF_API HF_USE hf_status hf_latch_get(hf_store *store, const void *name, size_t name_len,
                                      uint32_t *ret_count, uint32_t *ret_left, hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
- * Delete a latch; its waiters get HF_NOT_FOUND. */
+ * Delete a latch; its waiters get HF_NOT_FOUND. HF_NOT_FOUND: there is no such latch. */
 HF_API HF_USE hf_status hf_latch_delete(hf_store *store, const void *name, size_t name_len,
                                         hf_error *err);
 
@@ -498,21 +500,24 @@ HF_API HF_USE hf_status hf_latch_delete(hf_store *store, const void *name, size_
  * participant begins a new generation. HF_TIMEOUT, HF_CANCELLED: this participant has given up and
  * does not count; the others go on waiting for another one in its place. (If all had come at that
  * moment, the status is HF_OK.) HF_UNKNOWN: it may have been counted, and the others may have
- * passed; also if the store was unreachable when it gave up. HF_MISMATCH: another number of
- * `parties`, or the cell of this name is something else.
+ * passed; also if the store was unreachable when it gave up. HF_BUSY: wait_ms is 0, and an earlier
+ * incarnation of `who` still holds its lease. HF_MISMATCH: another number of `parties`, or the cell
+ * of this name is something else.
  */
 HF_API HF_USE hf_status hf_barrier_wait(hf_store *store, const hf_party_request *request,
                                         hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * A double barrier: enter together, work, leave together. HF_OK: all are inside, and *ret_party is
- * a lease that hf_barrier_leave() ends. A participant that comes while others are inside waits
- * until they have left. */
+ * A double barrier: enter together, work, leave together. A participant that comes while others are
+ * inside waits until they have left. The statuses are those of hf_barrier_wait(). HF_OK: all are
+ * inside, and *ret_party is a lease that hf_barrier_leave() ends. */
 HF_API HF_USE hf_status hf_barrier_enter(hf_store *store, const hf_party_request *request,
                                          hf_lease **ret_party, hf_error *err);
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Leave, and wait until all have left. The handle has ended, whatever the status. HF_BROKEN: a
- * participant died before it left, or the lease of the caller was lost. HF_TIMEOUT, HF_CANCELLED:
- * the caller has left all the same, and nothing is known about the others. */
+ * Leave, and wait until all have left. The handle has ended, whatever the status (but HF_FORKED and
+ * HF_INVALID: not a lease of hf_barrier_enter()). HF_BROKEN: a participant died before it left, or
+ * the lease of the caller was lost. HF_TIMEOUT, HF_CANCELLED:
+ * the caller has left all the same, and nothing is known about the others. HF_UNKNOWN: it may have
+ * been the last to leave. */
 HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
                                   hf_error *err);
 
@@ -541,8 +546,10 @@ HF_API HF_USE hf_status hf_election_campaign(hf_store *store, const hf_acquire_r
 HF_API HF_USE hf_status hf_election_set(hf_lease *leader, const void *value, size_t len,
                                         hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
- * Publish that nobody leads, and release. The handle has ended, whatever the status. A plain
- * hf_release() also ends the leadership; observers then find out within a second. */
+ * Publish that nobody leads, and release. The handle has ended, whatever the status. If the release
+ * is not HF_OK, its status is returned. Otherwise the lease was released, and a status that is not
+ * HF_OK, as of hf_election_set(), says why the value is still there. A plain hf_release() also ends
+ * the leadership; observers then find out within a second. */
 HF_API hf_status hf_election_resign(hf_lease *leader, hf_error *err);
 
 /* What an observer sees. It is freed by hf_free(). */
@@ -689,8 +696,9 @@ typedef struct hf_once_mark {
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Begin. The request is that of an acquire, of a mutex or a writer; while another worker is at it,
- * the call waits as the request says. for_ms: how long the mark stays once it is set
- * (HF_CAP_CELL_TTL, else HF_UNSUPPORTED); 0: it does not end.
+ * the call waits as the request says. for_ms: how long the mark stays once it is set,
+ * HF_TTL_MIN_MS to HF_DURATION_MAX_MS (HF_UNSUPPORTED without HF_CAP_CELL_TTL); 0: it does not
+ * end.
  *
  * HF_OK: do the work; then hf_once_finish() and hf_release(). hf_release() alone: the work is not
  * done. HF_DONE: it has been done before; there is no lease, and *ret_mark (may be NULL) says by
@@ -713,8 +721,10 @@ HF_API HF_USE hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, hf_once_m
                                       hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
  * The work is done: set the mark. HF_OK: set; also if the lease is lost but no other worker has
- * begun since. HF_FENCED: another worker has begun, and the work is done once more. HF_UNKNOWN:
- * the same call may be made again. HF_INVALID: the work was not begun under this lease. */
+ * begun since. HF_FENCED: another worker has begun, and the work is done once more. HF_LOST: the
+ * lease is lost, and without tokens (HF_CAP_TOKEN), or after hf_once_delete(), it is not known
+ * whether another worker has begun. HF_UNKNOWN: the same call may be made again. HF_INVALID: the
+ * work was not begun under this lease. */
 HF_API HF_USE hf_status hf_once_finish(hf_lease *lease, hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
  * Delete the mark: the next worker does the work again. HF_NOT_FOUND: there is none. */
