@@ -298,9 +298,11 @@ typedef struct hf_engine_lack {
 
 typedef struct hf_store_info {
     size_t size;
-    const char *engine;   /* "lmdb"; lives as long as the store */
-    const char *location; /* the URL or path in use, without secrets; likewise */
-    uint64_t caps;        /* HF_CAP_* */
+    const char *engine; /* "lmdb"; lives as long as the store */
+    /* The URL or path in use, without secrets, and with parameters that choose other locks (prefix=, wire=, mode=, schema=); lives
+     * as long as the store. Two handles with the same text share their locks. */
+    const char *location;
+    uint64_t caps; /* HF_CAP_* */
     hf_token_strength tokens;
     int64_t default_ttl_ms; /* 0: leases have no ttl unless asked for */
     int64_t min_ttl_ms;

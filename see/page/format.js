@@ -167,10 +167,13 @@ export function shellWord(named) {
   return plain.includes("\\x") ? `$'${plain}'` : `'${plain}'`;
 }
 
-// A store that nobody has named has its address as a name: its last part is enough where the address is shown as well.
+// A store that nobody has named has its address as a name: of a directory the last part is enough where the address is shown as well,
+// of servers all that follows the scheme.
 export function storeName(store) {
   const name = plainName({ name: store.name ?? "" });
-  return (name.includes("/") && name.split("?")[0].split("/").filter(Boolean).pop()) || name;
+  const address = /^[a-z+]+:(\/\/)?(.+)$/.exec(name);
+  if (!address) return name;
+  return (!address[1] && address[2].split("?")[0].split("/").filter(Boolean).pop()) || address[2];
 }
 
 // ---- holders

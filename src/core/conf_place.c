@@ -22,6 +22,7 @@
 
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 
 static hf_status read_user(struct hfi_conf *conf, const char *from, const char *to, hf_error *err);
@@ -304,6 +305,28 @@ hf_status hfi_conf_part(struct hfi_conf *conf, const char *from, size_t len, con
 }
 
 /* ---- for people ---------------------------------------------------------------------------------- */
+
+const char *hfi_conf_select(struct hfi_conf *conf, const char *location, const char *key,
+                            const char *value)
+{
+    char *text, *to;
+
+    if (!location || !value)
+        return location;
+    text = hfi_malloc(strlen(location) + strlen(key) + 3 * strlen(value) + sizeof "?=");
+    if (!text)
+        return NULL;
+
+    to = text + sprintf(text, "%s%c%s=", location, strchr(location, '?') ? '&' : '?', key);
+    for (const unsigned char *c = (const unsigned char *)value; *c; c++)
+        if (*c > ' ' && *c < 0x7f && !strchr("%&#+", *c))
+            *to++ = (char)*c;
+        else
+            to += sprintf(to, "%%%02X", *c);
+    location = hfi_conf_keep(conf, text, (size_t)(to - text));
+    hfi_free(text);
+    return location;
+}
 
 static hf_status set_location(struct hfi_conf *conf, hf_error *err)
 {

@@ -122,6 +122,13 @@ __attribute__((format(printf, 2, 3))) char *hfi_conf_print(struct hfi_conf *conf
 /* A part of conf->path, decoded, as a copy of the conf's. */
 hf_status hfi_conf_part(struct hfi_conf *conf, const char *from, size_t len, const char *what,
                         const char **ret_text, hf_error *err);
+/*
+ * `location` with a parameter that chooses other locks on the same server: two stores share locks only if their locations are
+ * the same text, which is how nested runs and the deadlock detector compare them. value NULL: the default, nothing is added. NULL: out
+ * of memory; a NULL location stays one.
+ */
+const char *hfi_conf_select(struct hfi_conf *conf, const char *location, const char *key,
+                            const char *value);
 /* Does the URL have this parameter? Only until open() has returned. */
 bool hfi_conf_given(const struct hfi_conf *conf, const char *key);
 /* HF_CONFIG: "store URL: parameter '<key>' at byte N <why>", where "why" is never a value. */

@@ -54,6 +54,19 @@ raw() { redis-cli -s "$dir/sock" "$@"; }
 ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || { echo "exit code $status"; cat err; return 1; }; }
 token_of() { holdfast show "$1" --json | jq -r '.holders[0].token'; }
 
+@test "a run inside a run takes its own lock if its URL means other locks: another wire, another prefix" {
+    # An inner run that counted as nested would write no key of its own, and hold nothing.
+    exits 0 timeout 20 holdfast run -n k -- holdfast -S "$HOLDFAST_STORE?wire=plain" run -n k -- redis-cli -s "$dir/sock" exists k
+    [[ $output == 1 ]]
+    exits 0 timeout 20 holdfast -S "$HOLDFAST_STORE?wire=redisson" run -n k -- holdfast -S "$HOLDFAST_STORE" run -n k -- sh -c 'echo $HOLDFAST_TOKEN'
+    ((output > 0))
+    exits 0 timeout 20 holdfast -S "$HOLDFAST_STORE?prefix=a:" run -n k -- holdfast -S "$HOLDFAST_STORE?prefix=b:" run -n k -- \
+        holdfast -S "$HOLDFAST_STORE?prefix=b:" ls
+    [[ $output == *$'\nk '* ]]
+    # The same locks, in other words.
+    exits 0 timeout 20 holdfast run -n k -- holdfast -S "$HOLDFAST_STORE/0?prefix=hf:&wire=native&op_timeout=3s" run -n k -- true
+}
+
 # ---- every verb ------------------------------------------------------------------------------
 
 @test "a waiter knows its position by the label that the library made; by a label of its own it does not" {

@@ -71,7 +71,7 @@ static void check_engines(struct hfi_url *url)
                 redis_conf_done((struct hfi_redis_conf *)conf);
             }
             if (i == 1)
-                (void)memcached_conf_check((struct memcached_conf *)conf, &err);
+                (void)memcached_conf_finish((struct memcached_conf *)conf, &err);
             if (i == 2)
                 (void)etcd_conf_finish((struct etcd_conf *)conf, &err);
             if (i == 3)

@@ -63,6 +63,35 @@ static void longest_prefix_and_name(void **state)
     close_store(store);
 }
 
+/* The same name under another prefix, and on another wire, is another lock: a thread that holds one does not wait for itself if it
+ * takes the other. */
+static void other_locks(void **state)
+{
+    static const char *const others[] = { "prefix=other:", "wire=plain", "wire=redisson" };
+    hf_acquire_request request = waiting_request("same");
+    char url[64], text[96];
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)server->port);
+    store = open_at(url);
+    lease = take(store, &request);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        hf_store_info info = HF_STORE_INFO_INIT;
+        hf_store *other;
+
+        snprintf(text, sizeof text, "%s?%s", url, others[i]);
+        other = open_at(text);
+        EXPECT(HF_OK, hf_store_get(other, &info));
+        CHECK(strstr(info.location, others[i]) != NULL);
+        give(take(other, &request));
+        close_store(other);
+    }
+    give(lease);
+    close_store(store);
+}
+
 /* A parameter that nobody knows is named before anybody is asked: no server, or one that wants a
  * password, must not hide it. */
 static void unknown_parameter_comes_first(void **state)
@@ -101,6 +130,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(longest_prefix_and_name),
+        TEST(other_locks),
         TEST(unknown_parameter_comes_first),
         TEST(sync_where_it_cannot_be),
     };

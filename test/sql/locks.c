@@ -90,6 +90,7 @@ static void says(const char *mode)
     CHECK(!(info.caps & HF_CAP_SHARED) == !shared);
     CHECK(info.tokens == HF_TOKEN_STRENGTH_NONE && info.default_ttl_ms == 0);
     CHECK(strstr(info.location, DB_SECRET) == NULL);
+    CHECK(strstr(info.location, mode) != NULL); /* other locks than those of another mode */
     request.ttl_ms = 5000;
     EXPECT(HF_UNSUPPORTED, hf_acquire(store, &request, &lease, &contract_error));
     request.ttl_ms = 0;

@@ -126,7 +126,7 @@ static hf_status conf_of(const char *text, struct memcached_conf **ret_conf, hf_
         return status;
     status = hfi_conf_read(&url, &memcached_conf_type, &conf, err);
     if (status == HF_OK)
-        status = memcached_conf_check((struct memcached_conf *)conf, err);
+        status = memcached_conf_finish((struct memcached_conf *)conf, err);
     hfi_url_done(&url);
     if (status == HF_OK)
         *ret_conf = (struct memcached_conf *)conf;
@@ -156,7 +156,7 @@ static void good_urls(void **state)
 
         if (conf_of(cases[i].url, &conf, &err) != HF_OK)
             fail_msg("%s: %s", cases[i].url, err.text);
-        assert_string_equal(conf->url.location, cases[i].location);
+        assert_string_equal(conf->location, cases[i].location);
         assert_int_equal(conf->url.hosts[0].port, cases[i].port);
         if (cases[i].host)
             assert_string_equal(conf->url.hosts[0].host, cases[i].host);

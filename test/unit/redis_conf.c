@@ -105,6 +105,14 @@ static void places(void **state)
           "x" },
         { "redis+cluster://a,b:7001", "redis+cluster://a:6379,b:7001", REDIS_TOPOLOGY_CLUSTER, 0, 0,
           0, 0, 0 },
+        { "redis://h?prefix=a:%26", "redis://h:6379/0?prefix=a:%26", REDIS_TOPOLOGY_SINGLE, 0, 0, 0,
+          0, 0 },
+        { "redis://h?prefix=hf:&wire=native", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, 0, 0,
+          0 },
+        { "redis://h?wire=plain&prefix=x", "redis://h:6379/0?wire=plain", REDIS_TOPOLOGY_SINGLE, 0,
+          0, 0, 0, 0 },
+        { "redis+unix:///s?wire=redisson&db=2", "redis+unix:///s?db=2&wire=redisson",
+          REDIS_TOPOLOGY_SINGLE, 2, 0, 0, 0, 0 },
         { "redis+cluster://a/", "redis+cluster://a:6379", REDIS_TOPOLOGY_CLUSTER, 0, 0, 0, 0, 0 },
     };
 

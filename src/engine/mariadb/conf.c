@@ -69,8 +69,9 @@ static enum maria_tls tls_of(const struct hfi_tls_conf *tls)
 
 static const char *make_location(const struct maria_conf *conf, struct hfi_conf *url)
 {
-    return conf->socket ? hfi_conf_print(url, "mariadb %s/%s", conf->socket, conf->database)
-                        : hfi_conf_print(url, "mariadb %s/%s", url->hosts[0].shown, conf->database);
+    return conf->socket
+               ? hfi_conf_print(url, "mariadb://%s/%s", conf->socket, conf->database)
+               : hfi_conf_print(url, "mariadb://%s/%s", url->hosts[0].shown, conf->database);
 }
 
 hf_status maria_parse(struct sql_store *store, struct sql_conf *sql, hf_error *err)

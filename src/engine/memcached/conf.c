@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#define PREFIX       "hf:"
 #define WORD_MAX     200 /* of a user and of a password: the server reads both from one short line */
 #define LIMIT_MIN_MS 10
 #define LIMIT_MAX_MS (INT64_C(10) * 60 * 1000)
@@ -19,7 +20,7 @@ static const struct hfi_form forms[] = {
 
 #define AT(member) offsetof(struct memcached_conf, member)
 static const struct hfi_param params[] = {
-    { "prefix", HFI_PARAM_TEXT, AT(prefix), 0, MEMCACHED_PREFIX_MAX, 0, "hf:" },
+    { "prefix", HFI_PARAM_TEXT, AT(prefix), 0, MEMCACHED_PREFIX_MAX, 0, PREFIX },
     { "connect_timeout", HFI_PARAM_DURATION, AT(connect_ms), LIMIT_MIN_MS, LIMIT_MAX_MS, 2000,
       NULL },
     { "op_timeout", HFI_PARAM_DURATION, AT(op_ms), LIMIT_MIN_MS, LIMIT_MAX_MS, 5000, NULL },
@@ -37,9 +38,9 @@ static bool is_word(const char *text)
     return *text != 0 && strlen(text) <= WORD_MAX;
 }
 
-hf_status memcached_conf_check(const struct memcached_conf *conf, hf_error *err)
+hf_status memcached_conf_finish(struct memcached_conf *conf, hf_error *err)
 {
-    const struct hfi_conf *url = &conf->url;
+    struct hfi_conf *url = &conf->url;
 
     for (const char *c = conf->prefix; *c; c++)
         if (!memcached_key_byte((unsigned char)*c))
@@ -49,5 +50,7 @@ hf_status memcached_conf_check(const struct memcached_conf *conf, hf_error *err)
                              "store URL: user and password must be one word each, of at most %d "
                              "bytes",
                              WORD_MAX);
-    return HF_OK;
+    conf->location = hfi_conf_select(url, url->location, "prefix",
+                                     strcmp(conf->prefix, PREFIX) == 0 ? NULL : conf->prefix);
+    return conf->location ? HF_OK : hfi_error_memory(err);
 }

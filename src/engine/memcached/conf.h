@@ -18,11 +18,13 @@ struct memcached_conf {
     int64_t connect_ms; /* connect_timeout=, default 2 s: one attempt, all of it */
     int64_t op_ms;      /* op_timeout=, default 5 s: for a reply */
     int64_t poll_ms;    /* poll=, default 100 ms: the longest pause of a waiter between tries */
+
+    const char *location; /* with the prefix */
 };
 
 extern const struct hfi_conf_type memcached_conf_type;
 
-/* Checks that no single row of the table can express. HF_CONFIG. */
-hf_status memcached_conf_check(const struct memcached_conf *conf, hf_error *err);
+/* Checks that no single row of the table can express, and what follows from the rows: location. HF_CONFIG. */
+hf_status memcached_conf_finish(struct memcached_conf *conf, hf_error *err);
 
 #endif

@@ -23,7 +23,8 @@ static hf_status memcached_open(void *self, struct hfi_conf *conf, struct hfi_ho
     hfi_list_init(&store->waits);
     hfi_list_init(&store->held);
     store->conf = (struct memcached_conf *)conf;
-    status = memcached_conf_check(store->conf, err);
+    status = memcached_conf_finish(store->conf, err);
+    host->location = store->conf->location;
     if (status == HF_OK)
         status = init(store, host, err);
     if (status == HF_OK)

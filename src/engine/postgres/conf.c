@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEFAULT_SCHEMA "public"
+
 #define FLAGS (HFI_FORM_PATH | HFI_FORM_LIBRARY | HFI_FORM_USER_ALONE | HFI_FORM_SECRET_ALONE)
 
 static const struct hfi_form forms[] = {
@@ -225,6 +227,9 @@ static hf_status make_location(struct sql_store *store, const struct postgres_co
              db ? "/" : "", db ? db : "");
     store->location = hfi_conf_print(url, "postgresql://%s",
                                      hfi_quote_name(plain, strlen(plain), shown, sizeof shown));
+    store->location = hfi_conf_select(
+        url, store->location, "schema",
+        strcmp(store->conf.schema, DEFAULT_SCHEMA) == 0 ? NULL : store->conf.schema);
     return store->location ? HF_OK : hfi_error_memory(err);
 }
 
@@ -240,7 +245,7 @@ hf_status postgres_parse(struct sql_store *store, struct sql_conf *sql, hf_error
         return hfi_error_memory(err);
     store->native = conf;
     if (!store->conf.schema[0])
-        store->conf.schema = "public";
+        store->conf.schema = DEFAULT_SCHEMA;
     status = set_place(conf, &sql->url, err);
     if (status == HF_OK)
         status = set_rest(conf, url, err);

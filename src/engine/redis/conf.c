@@ -185,6 +185,12 @@ static hf_status make_location(struct hfi_redis_conf *conf, hf_error *err)
         place = hfi_conf_print(&conf->url, "%s?db=%u", place, conf->db);
     else if (place && !is_socket && conf->topology != REDIS_TOPOLOGY_CLUSTER)
         place = hfi_conf_print(&conf->url, "%s/%u", place, conf->db);
+    if (conf->wire == HFI_WIRE_NATIVE)
+        place = hfi_conf_select(&conf->url, place, "prefix",
+                                strcmp(conf->prefix, REDIS_PREFIX) == 0 ? NULL : conf->prefix);
+    else /* the prefix does not apply to names there */
+        place = hfi_conf_select(&conf->url, place, "wire",
+                                conf->wire == HFI_WIRE_PLAIN ? "plain" : "redisson");
     conf->location = place;
     return place ? HF_OK : hfi_error_memory(err);
 }

@@ -14,6 +14,7 @@
 #include "engine/conf.h"
 
 #define HFI_PREFIX_MAX     128 /* bytes of prefix= */
+#define REDIS_PREFIX       "hf:"
 #define HFI_PORT           6379
 #define REDIS_LIMIT_MIN_MS 1
 #define REDIS_LIMIT_MAX_MS (10 * 60 * 1000)
@@ -53,31 +54,31 @@ extern const struct hfi_conf_type redis_conf_type;
 
 /* Rows that redis and redlock have in common. */
 #define REDIS_AT(member) offsetof(struct hfi_redis_conf, member)
-#define REDIS_PARAMS                                                            \
-    { "db", HFI_PARAM_NUMBER, REDIS_AT(db), 0, INT32_MAX, 0, NULL },            \
-        { "connect_timeout",                                                    \
-          HFI_PARAM_DURATION,                                                   \
-          REDIS_AT(connect_ms),                                                 \
-          REDIS_LIMIT_MIN_MS,                                                   \
-          REDIS_LIMIT_MAX_MS,                                                   \
-          2000,                                                                 \
-          NULL },                                                               \
-        { "op_timeout",                                                         \
-          HFI_PARAM_DURATION,                                                   \
-          REDIS_AT(op_ms),                                                      \
-          REDIS_LIMIT_MIN_MS,                                                   \
-          REDIS_LIMIT_MAX_MS,                                                   \
-          5000,                                                                 \
-          NULL },                                                               \
-        { "ping",                                                               \
-          HFI_PARAM_DURATION,                                                   \
-          REDIS_AT(ping_ms),                                                    \
-          REDIS_LIMIT_MIN_MS,                                                   \
-          REDIS_LIMIT_MAX_MS,                                                   \
-          2000,                                                                 \
-          NULL },                                                               \
-    {                                                                           \
-        "prefix", HFI_PARAM_TEXT, REDIS_AT(prefix), 0, HFI_PREFIX_MAX, 0, "hf:" \
+#define REDIS_PARAMS                                                                   \
+    { "db", HFI_PARAM_NUMBER, REDIS_AT(db), 0, INT32_MAX, 0, NULL },                   \
+        { "connect_timeout",                                                           \
+          HFI_PARAM_DURATION,                                                          \
+          REDIS_AT(connect_ms),                                                        \
+          REDIS_LIMIT_MIN_MS,                                                          \
+          REDIS_LIMIT_MAX_MS,                                                          \
+          2000,                                                                        \
+          NULL },                                                                      \
+        { "op_timeout",                                                                \
+          HFI_PARAM_DURATION,                                                          \
+          REDIS_AT(op_ms),                                                             \
+          REDIS_LIMIT_MIN_MS,                                                          \
+          REDIS_LIMIT_MAX_MS,                                                          \
+          5000,                                                                        \
+          NULL },                                                                      \
+        { "ping",                                                                      \
+          HFI_PARAM_DURATION,                                                          \
+          REDIS_AT(ping_ms),                                                           \
+          REDIS_LIMIT_MIN_MS,                                                          \
+          REDIS_LIMIT_MAX_MS,                                                          \
+          2000,                                                                        \
+          NULL },                                                                      \
+    {                                                                                  \
+        "prefix", HFI_PARAM_TEXT, REDIS_AT(prefix), 0, HFI_PREFIX_MAX, 0, REDIS_PREFIX \
     }
 
 /* ... and those of a wire on which waiting is trying again. */

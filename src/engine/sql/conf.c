@@ -24,6 +24,17 @@ static hf_status check_word(const struct sql_conf *conf, const char *key, const 
     return HF_OK;
 }
 
+hf_status sql_conf_select(struct sql_store *store, struct hfi_conf *url, hf_error *err)
+{
+    static const char *const modes[] = { [SQL_MODE_ROW] = "row", [SQL_MODE_SESSION] = "session" };
+    const struct sql_conf *conf = &store->conf;
+
+    store->location = hfi_conf_select(url, store->location, "mode", modes[conf->mode]);
+    store->location = hfi_conf_select(url, store->location, "prefix",
+                                      strcmp(conf->prefix, SQL_PREFIX) != 0 ? conf->prefix : NULL);
+    return store->location ? HF_OK : hfi_error_memory(err);
+}
+
 hf_status sql_conf_finish(struct sql_conf *conf, hf_error *err)
 {
     hf_status status;

@@ -104,6 +104,8 @@ hf_status sql_store_open(struct sql_store *store, const struct sql_driver *drive
     store->conf = *sql;
     if (status == HF_OK)
         status = driver->parse(store, sql, err);
+    if (status == HF_OK)
+        status = sql_conf_select(store, &sql->url, err);
     host->location = store->location;
     if (status == HF_OK && host->no_wait)
         status = hfi_error_set(err, HF_UNSUPPORTED, 0,

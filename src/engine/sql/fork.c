@@ -75,9 +75,7 @@ void sql_fork_remove(struct sql_store *store)
 
 static bool is_same_store(const struct sql_store *a, const struct sql_store *b)
 {
-    return a->driver == b->driver && a->conf.mode == b->conf.mode &&
-           strcmp(a->conf.schema, b->conf.schema) == 0 &&
-           strcmp(a->conf.prefix, b->conf.prefix) == 0 && strcmp(a->location, b->location) == 0;
+    return a->driver == b->driver && strcmp(a->location, b->location) == 0;
 }
 
 void sql_each(const struct sql_store *store, void (*visit)(struct sql_store *store, void *arg),

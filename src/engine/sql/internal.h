@@ -340,6 +340,7 @@ struct sql_conf {
 
 #define SQL_SCHEMA_MAX   60 /* bytes of schema= */
 #define SQL_PREFIX_MAX   40 /* bytes of prefix= */
+#define SQL_PREFIX       "holdfast_"
 #define SQL_LIMIT_MIN_MS 10
 #define SQL_LIMIT_MAX_MS (INT64_C(10) * 60 * 1000)
 
@@ -349,7 +350,7 @@ struct sql_conf {
     { "mode", HFI_PARAM_CHOICE, SQL_AT(mode), 0, 0, SQL_MODE_LEASE, "lease row session" },         \
         { "tokens", HFI_PARAM_SWITCH, SQL_AT(tokens), 0, 0, 0, NULL },                             \
         { "create", HFI_PARAM_SWITCH, SQL_AT(create), 0, 0, 1, NULL },                             \
-        { "prefix", HFI_PARAM_TEXT, SQL_AT(prefix), 0, SQL_PREFIX_MAX, 0, "holdfast_" },           \
+        { "prefix", HFI_PARAM_TEXT, SQL_AT(prefix), 0, SQL_PREFIX_MAX, 0, SQL_PREFIX },            \
         { "connections", HFI_PARAM_NUMBER, SQL_AT(connections), 1, 1000, 16, NULL },               \
         { "pooler", HFI_PARAM_CHOICE, SQL_AT(pooler), 0, 0, 1, "session" },                        \
         { "window", HFI_PARAM_DURATION, SQL_AT(window_ms), 3000, SQL_LIMIT_MAX_MS, 0, NULL },      \
@@ -464,6 +465,8 @@ void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 
 /* What follows from the table. HF_CONFIG. */
 hf_status sql_conf_finish(struct sql_conf *conf, hf_error *err);
+/* After driver->parse(): store->location says the mode and the prefix, too. */
+hf_status sql_conf_select(struct sql_store *store, struct hfi_conf *url, hf_error *err);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
