@@ -234,8 +234,11 @@ static size_t choose(void)
 
 static unsigned char change(size_t at)
 {
-    return rand_r(&seed) % 2 ? (unsigned char)(good[at] ^ 1u << rand_r(&seed) % 8)
-                             : (unsigned char)(good[at] + 1 + rand_r(&seed) % 255);
+    unsigned now = good[at];
+
+    now =
+        rand_r(&seed) % 2 ? now ^ 1u << rand_r(&seed) % 8 : now + 1 + (unsigned)rand_r(&seed) % 255;
+    return (unsigned char)(now & 0xff);
 }
 
 static void report(const char *what, const struct counts *c, unsigned tried)

@@ -295,8 +295,7 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
         status = lmdb_sizes_load(d, true, err);
     if (status != HF_OK)
         return status; /* without the magic it does not count */
-    atomic_thread_fence(memory_order_release);
-    h->magic = LMDB_CONTROL_MAGIC;
+    __atomic_store_n(&h->magic, LMDB_CONTROL_MAGIC, __ATOMIC_RELEASE);
     return HF_OK;
 }
 
