@@ -102,10 +102,9 @@ void hfi_call_drop(struct hfi_call *call)
     uncount(store);
 }
 
+/* Until the last reference is gone, the thread that begins the call may still write to it. */
 void hfi_call_unref(struct hfi_call *call)
 {
-    struct hfi_store *store = call->store;
-
     if (atomic_fetch_sub(&call->refs, 1) != 1)
         return;
     if (call->receiver == HFI_TO_TASK)
@@ -113,7 +112,7 @@ void hfi_call_unref(struct hfi_call *call)
     else if (call->task && call->task->awaited)
         hfi_task_tell(call->task, HFI_TASK_OVER);
     else
-        hfi_loop_add(store, &call->due);
+        hfi_loop_add(call->store, &call->due);
 }
 
 void hfi_call_explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,

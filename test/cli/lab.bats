@@ -12,9 +12,9 @@ says() { [[ $output == *"$1"* ]] || { echo "$output"; return 1; }; }
 
 @test "without a name it lists the experiments, in the language of the environment" {
     exits 0 env -u LC_ALL -u LC_MESSAGES LANG=en_GB.UTF-8 holdfast lab
-    says "pause            A process is paused past its lease"
+    says "pause              A process is paused past its lease"
     exits 0 env -u LC_ALL -u LC_MESSAGES LANG=zh_CN.UTF-8 holdfast lab
-    says "pause            进程暂停"
+    says "pause              进程暂停"
     exits 0 env -u LC_ALL LC_MESSAGES=zh_CN.UTF-8 LANG=C holdfast lab
     says "进程暂停"
     exits 0 env LC_ALL=C LC_MESSAGES=zh_CN.UTF-8 LANG=zh_CN.UTF-8 holdfast lab

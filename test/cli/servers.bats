@@ -50,7 +50,7 @@ looks() {
         # shellcheck disable=SC2086 # words
         timeout 60 holdfast $verb >"$dir/looked" 2>"$dir/said" || { cat "$dir/said"; return 1; }
         nothing_yet "$verb" "$things"
-        grep -qE "^holdfast: no store yet at (postgresql://|mariadb )" "$dir/said" || { echo "$verb:"; cat "$dir/said"; return 1; }
+        grep -qE "^holdfast: no store yet at (postgresql|mariadb)://" "$dir/said" || { echo "$verb:"; cat "$dir/said"; return 1; }
         [[ ! -s $dir/looked ]] || { echo "$verb:"; cat "$dir/looked"; return 1; }
     done
     holdfast ls --json 2>/dev/null | jq -e '.names == [] and (.store | length) > 0 and (.engine | length) > 0'

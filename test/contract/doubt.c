@@ -12,6 +12,7 @@
 #include "prim/task.h"
 #include "proxy.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,7 @@ struct call {
     hf_status status;
     hf_error err;
     pthread_t thread;
+    _Atomic bool ended;
 };
 
 static void *run_there(void *arg)
@@ -122,11 +124,13 @@ static void *run_there(void *arg)
     struct call *call = arg;
 
     call->status = call->run(call);
+    atomic_store(&call->ended, true);
     return NULL;
 }
 
 static void start(struct call *call)
 {
+    atomic_store(&call->ended, false);
     CHECK(pthread_create(&call->thread, NULL, run_there, call) == 0);
 }
 
@@ -138,27 +142,33 @@ static hf_status end(struct call *call)
     return call->status;
 }
 
-/* Run it; when the cell of that name has changed, the answer is lost and the store away. */
+/* Run it; when the cell of that name has changed, the answer is lost and the store away. HF_UNAVAILABLE: the server did not answer in time
+ * before the call had written anything, and the cell is as it was. */
 static hf_status doubt(struct call *call, const char *name)
 {
     uint64_t before = version_of(name);
+    hf_status status;
 
     proxy_delay(proxy, PROXY_DOWN, HELD_BACK_MS);
     start(call);
-    AWAIT(version_of(name) != before);
+    AWAIT(atomic_load(&call->ended) || version_of(name) != before);
     go_away();
-    return end(call);
+    status = end(call);
+    if (status == HF_UNAVAILABLE && version_of(name) != before)
+        status = HF_INVALID; /* it says that nothing was done */
+    return status;
 }
 
 /* As above, until it was cut in time: `prepare` makes it as it was. */
 static void is_doubtful(struct call *call, const char *name, void (*prepare)(struct call *call))
 {
-    for (int chance = 0; chance < CHANCES; chance++) {
-        hf_status status;
+    hf_status status = HF_OK;
 
-        prepare(call);
-        status = doubt(call, name);
+    for (int chance = 0; chance < CHANCES; chance++) {
         if (status == HF_OK)
+            prepare(call);
+        status = doubt(call, name);
+        if (status == HF_OK || status == HF_UNAVAILABLE)
             continue;
         EXPECT(HF_UNKNOWN, (contract_error = call->err, status));
         return;

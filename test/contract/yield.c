@@ -175,11 +175,6 @@ static void on_yielded(const hf_result *result, void *arg)
     yielded->done = true;
 }
 
-static bool is_redlock(void)
-{
-    return strncmp(contract_info.engine, "redlock", 7) == 0;
-}
-
 static void in_the_loop(void **state)
 {
     struct told told = { .total = 0 };
@@ -206,7 +201,7 @@ static void in_the_loop(void **state)
     LOOP_UNTIL(store, waiter.attempt.ended || yielded.done);
     /* Redlock: the first node tells of a waiter that the others may not have yet, and a majority of them gives us the lease
      * again. Then it is still wanted, and the next yield is for the waiter. */
-    while (!waiter.attempt.ended && is_redlock()) {
+    while (!waiter.attempt.ended && several_nodes()) {
         lease = yielded.lease;
         LOOP_UNTIL(store, hf_lease_wanted(lease));
         yielded.done = false;
