@@ -142,8 +142,8 @@ static hf_status end(struct call *call)
     return call->status;
 }
 
-/* Run it; when the cell of that name has changed, the answer is lost and the store away. HF_UNAVAILABLE: the server did not answer in time
- * before the call had written anything, and the cell is as it was. */
+/* Run it; when the cell of that name has changed, the answer is lost and the store away. HF_UNAVAILABLE: the server did
+ * not answer in time, and nothing was written. */
 static hf_status doubt(struct call *call, const char *name)
 {
     uint64_t before = version_of(name);
@@ -154,8 +154,8 @@ static hf_status doubt(struct call *call, const char *name)
     AWAIT(atomic_load(&call->ended) || version_of(name) != before);
     go_away();
     status = end(call);
-    if (status == HF_UNAVAILABLE && version_of(name) != before)
-        status = HF_INVALID; /* it says that nothing was done */
+    CHECK(status != HF_UNAVAILABLE ||
+          version_of(name) == before); /* it says that nothing was done */
     return status;
 }
 
