@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What the tests of holdfast serve share: a redis-server of their own, holdfast-serve on a free port, HTTP.
 Events are waited for with a generous limit; nothing depends on a time being short."""
+import atexit
 import http.client
 import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -34,11 +36,18 @@ def until(what, why):
     raise AssertionError('never: ' + why)
 
 
+def folder():
+    """A directory that goes when the test ends."""
+    path = tempfile.mkdtemp(prefix='holdfast-serve-')
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
 class Redis:
     """A redis-server on a TCP port, which can be killed and started again."""
 
     def __init__(self):
-        self.dir = tempfile.mkdtemp(prefix='holdfast-serve-')
+        self.dir = folder()
         with socket.socket() as free:
             free.bind(('127.0.0.1', 0))
             self.port = free.getsockname()[1]
@@ -72,7 +81,7 @@ class Redis:
 class Serve:
     def __init__(self, *stores, tokens=TOKENS, options=(), environment=None):
         build = os.environ['HOLDFAST_BUILD']
-        self.dir = tempfile.mkdtemp(prefix='holdfast-serve-')
+        self.dir = folder()
         command = [os.path.join(build, 'bin', 'holdfast'), 'serve', '--listen', '127.0.0.1:0']
         for store in stores:
             command += ['-S', store]
