@@ -125,6 +125,9 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     exits 78 holdfast init --group no-such-group new
     [[ ! -e new ]]
     exits 64 holdfast init
+    exits 64 holdfast init "file:$dir/new"
+    says "'file:$dir/new' is a URL: give its directory"
+    [[ ! -e new ]]
     chmod 1777 open
     : >open/store
     exits 77 holdfast init open
