@@ -193,6 +193,9 @@ static int parse_operand(struct parser *parser, char *word)
         return parse_action_name_value(cli, word);
     if (operand == OPERAND_NONE)
         return usage_error(cli, "'%s' is one argument too many", shown(word));
+    if (cli->args.name && operand == OPERAND_COMMAND && cli->args.shell_text)
+        return usage_error(cli, "'%s' is one argument too many: put the text of -c in quotes",
+                           shown(word));
     if (cli->args.name && operand == OPERAND_COMMAND)
         return usage_error(cli, "'%s' is one argument too many: put -- before the command",
                            shown(word));
