@@ -344,7 +344,7 @@ static int bad_value(const struct cli *cli, const char *as, const char *value, c
     return usage_error(cli, "%s '%s' %s", as, shown(value), wrong);
 }
 
-static bool takes_letter(const struct cli *cli, char letter)
+bool takes_letter(const struct cli *cli, char letter)
 {
     const struct option_def *option;
 
