@@ -17,6 +17,7 @@ load helper
     holdfast lock x >/dev/null
     other=$(holdfast lock y)
     exits 64 holdfast unlock x --lease junk
+    says "--lease is not a handle that \`lock\` printed"
     exits 64 holdfast unlock x
     exits 76 holdfast unlock x --lease "$other"
     is_held x
