@@ -224,6 +224,10 @@ int acquire_failure(const struct acquiring *acquiring, const hf_error *err)
                   err->text); /* a deadlock is a bug of the program: reported even with -E 0 */
         return wanted >= 0 ? (int)wanted : EXIT_BUSY;
     }
+    if (err->status == HF_MISMATCH && takes_letter(cli, 's')) {
+        say_error("%s; -s, -x and --slots choose the kind", err->text);
+        return exit_of(err->status);
+    }
     if (!not_acquired(err->status))
         return say_failure(err);
 

@@ -193,6 +193,9 @@ static int parse_operand(struct parser *parser, char *word)
         return parse_action_name_value(cli, word);
     if (operand == OPERAND_NONE)
         return usage_error(cli, "'%s' is one argument too many", shown(word));
+    if (cli->args.name && operand == OPERAND_COMMAND && cli->args.shell_text)
+        return usage_error(cli, "'%s' is one argument too many: put the text of -c in quotes",
+                           shown(word));
     if (cli->args.name && operand == OPERAND_COMMAND)
         return usage_error(cli, "'%s' is one argument too many: put -- before the command",
                            shown(word));
@@ -341,7 +344,7 @@ static int bad_value(const struct cli *cli, const char *as, const char *value, c
     return usage_error(cli, "%s '%s' %s", as, shown(value), wrong);
 }
 
-static bool takes_letter(const struct cli *cli, char letter)
+bool takes_letter(const struct cli *cli, char letter)
 {
     const struct option_def *option;
 

@@ -134,6 +134,8 @@ __attribute__((format(printf, 2, 3))) void say_more(const struct cli *cli, const
 /* A usage error of this verb, with a pointer to its help. Returns EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int usage_error(const struct cli *cli, const char *format,
                                                       ...);
+/* Whether this verb, or every verb, has the option. */
+bool takes_letter(const struct cli *cli, char letter);
 /* Say what the library said. Returns exit_of(err->status). */
 int say_failure(const hf_error *err);
 

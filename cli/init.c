@@ -30,6 +30,8 @@ int verb_init(struct cli *cli)
 
     if (!path || !*path)
         return usage_error(cli, "which directory?");
+    if (strncmp(path, "file:", 5) == 0)
+        return usage_error(cli, "'%s' is a URL: give its directory", shown(path));
     code = find_group(cli, &gid);
     if (code == EXIT_FINE)
         code = open_directory(path, &dir);
@@ -107,7 +109,8 @@ static int open_directory(const char *path, int *ret_fd)
     if (list)
         closedir(list);
     if (other && !has_store) {
-        say_error("%s is not empty, and there is no store in it", shown(path));
+        say_error("%s is not empty, and there is no store in it: name a new or an empty directory",
+                  shown(path));
         return EXIT_CONFIG;
     }
     if (st.st_uid != geteuid()) {

@@ -54,11 +54,11 @@ static int hand_out(const struct cli *cli, hf_lease *lease, struct keeper *keepe
     return code;
 }
 
-/* This process ends in a moment, so the label names the process that the lease is for. */
+/* This process ends in a moment, so the label names the process that the lease is for, and its machine. */
 static const char *label_for(pid_t pid)
 {
     static char label[HF_LABEL_MAX + 1];
-    char path[64], comm[32] = "";
+    char path[64], comm[32] = "", host[65] = "";
     FILE *file;
 
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
@@ -67,7 +67,8 @@ static const char *label_for(pid_t pid)
         comm[strcspn(comm, "\n")] = '\0';
     if (file)
         fclose(file);
-    snprintf(label, sizeof label, "for pid %d %s", (int)pid, comm);
+    gethostname(host, sizeof host - 1);
+    snprintf(label, sizeof label, "%s:%d %s", host, (int)pid, comm);
     return label;
 }
 

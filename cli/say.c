@@ -144,7 +144,7 @@ int usage_error(const struct cli *cli, const char *format, ...)
     if (cli->verb)
         say_error("%s: %s\nTry 'holdfast help %s'.", cli->verb->name, text, cli->verb->name);
     else
-        say_error("%s\nTry 'holdfast help'.", text);
+        say_error("%s\nTry 'holdfast help', or run a command: holdfast run NAME -- COMMAND", text);
     return EXIT_USAGE;
 }
 

@@ -49,10 +49,19 @@ load helper
     exits 0 holdfast run x -w 5 -- true
     exits 0 holdfast run x --timeout 0.25 -- true
     exits 0 holdfast run x --nb -- true
+    exits 64 holdfast run x -c echo hi
+    says "'hi' is one argument too many: put the text of -c in quotes"
     hold x
     exits 75 holdfast run x -w 0.2 -- true
     exits 75 holdfast run x --timeout=0.2 -c true
     exits 75 holdfast run x --nb -c true
+}
+
+@test "flock's habits: no verb" {
+    exits 64 holdfast /run/lock/nightly.lock true
+    says "holdfast run NAME -- COMMAND"
+    exits 64 holdfast -n nightly true
+    says "holdfast run NAME -- COMMAND"
 }
 
 @test "engines NAME: one engine, by its name or a scheme" {

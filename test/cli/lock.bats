@@ -17,6 +17,7 @@ load helper
     holdfast lock x >/dev/null
     other=$(holdfast lock y)
     exits 64 holdfast unlock x --lease junk
+    says "--lease is not a handle that \`lock\` printed"
     exits 64 holdfast unlock x
     exits 76 holdfast unlock x --lease "$other"
     is_held x
@@ -129,11 +130,11 @@ renewed_for_a_process() {
     exits 75 timeout 20 holdfast lock -n x --for $$
 }
 
-@test "a lease for a process names that process" {
+@test "a lease for a process names that process and its machine" {
     sleep 60 3>&- &
     pid=$!
     handle=$(holdfast lock x --for "$pid")
-    [[ $(holdfast show x) == *"for pid $pid sleep"* ]]
+    [[ $(holdfast show x) == *" $(hostname):$pid sleep"* ]]
     holdfast unlock x --lease "$handle"
     kill "$pid"
 }

@@ -109,6 +109,8 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     [[ $(cat held) == "$url" ]]
     exits 75 as 65534 12 "$HOLDFAST_BIN" run -n x -- true
     exits 77 as 65534 65534 "$HOLDFAST_BIN" run -n x -- true
+    says "it is for the members of group $group"
+    says "from the next login on"
     exits 77 as 65534 12 "$HOLDFAST_BIN" -S "${url%\?*}" run -n x -- true
     says "shared=group"
     holdfast doctor | grep "shared by user root and the members of group $group"
@@ -123,6 +125,9 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     exits 78 holdfast init --group no-such-group new
     [[ ! -e new ]]
     exits 64 holdfast init
+    exits 64 holdfast init "file:$dir/new"
+    says "'file:$dir/new' is a URL: give its directory"
+    [[ ! -e new ]]
     chmod 1777 open
     : >open/store
     exits 77 holdfast init open
@@ -229,6 +234,10 @@ END
     need_root
     exits 0 holdfast -S "file:$dir/mine" run x -- true
     chmod 755 "$dir"
+    exits 77 as nobody nogroup holdfast -S "file:$dir/mine" ls
+    says "it belongs to user root"
+    says "holdfast init --group"
+    chmod 755 mine # a user who may enter the directory learns the same
     exits 77 as nobody nogroup holdfast -S "file:$dir/mine" ls
     says "it belongs to user root"
     says "holdfast init --group"

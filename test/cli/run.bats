@@ -152,7 +152,7 @@ os.execvp("holdfast", ["holdfast", "run", "x", "--", "sh", "-c", "exit 3"])'
 @test "another kind or capacity: 65" {
     hold x
     exits 65 holdfast run x -s -- true
-    says "in use as a mutex"
+    says "in use as a mutex; -s, -x and --slots choose the kind"
     exits 65 holdfast run x --slots 2 -- true
     says "in use as a mutex"
     hold y --slots 2

@@ -119,20 +119,16 @@ static hf_status set_path(struct lmdb_directory *d, const char *path, hf_error *
     return HF_OK;
 }
 
-/* Mostly another user's store: so it is said whose. */
+/* Mostly another user's store, or that of a group which this user has just joined: so it is said whose. */
 static hf_status cannot_open(const char *path, int error, hf_error *err)
 {
     struct stat st;
-    char user[80];
+    char owner[400] = "";
 
-    if (error != EACCES || stat(path, &st) != 0 || st.st_uid == geteuid())
-        return hfi_error_set(err, error == ENOTDIR ? HF_CONFIG : HF_DENIED, error,
-                             "cannot open directory %s: %s", path, strerror(error));
-    lmdb_user_words(st.st_uid, user, sizeof user);
-    return hfi_error_set(err, HF_DENIED, error,
-                         "cannot open directory %s: %s: it belongs to %s; to share a store between "
-                         "users, make one for a group (holdfast init --group GROUP DIR)",
-                         path, strerror(error), user);
+    if (error == EACCES && stat(path, &st) == 0)
+        lmdb_owner_words(&st, owner, sizeof owner);
+    return hfi_error_set(err, error == ENOTDIR ? HF_CONFIG : HF_DENIED, error,
+                         "cannot open directory %s: %s%s", path, strerror(error), owner);
 }
 
 static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_where *where,
@@ -220,6 +216,7 @@ static hf_status refuse_network(struct lmdb_directory *d, hf_error *err)
 static hf_status not_opened(struct lmdb_directory *d, const char *name, hf_error *err)
 {
     struct stat st;
+    char owner[400] = "";
     int saved = errno;
     hf_status status = saved == ENOSPC || saved == EDQUOT                    ? HF_FULL
                        : saved == EACCES || saved == EPERM || saved == EROFS ? HF_DENIED
@@ -229,8 +226,10 @@ static hf_status not_opened(struct lmdb_directory *d, const char *name, hf_error
     if (fstatat(d->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && lmdb_strange(&st))
         return hfi_error_set(err, HF_DENIED, saved, "%s/%s %s and no file of a store", d->path,
                              name, lmdb_strange(&st));
-    return hfi_error_set(err, status, saved, "cannot open %s/%s: %s", d->path, name,
-                         strerror(saved));
+    if (saved == EACCES && fstat(d->dir_fd, &st) == 0)
+        lmdb_owner_words(&st, owner, sizeof owner);
+    return hfi_error_set(err, status, saved, "cannot open %s/%s: %s%s", d->path, name,
+                         strerror(saved), owner);
 }
 
 /*

@@ -35,8 +35,13 @@ static void check_place(struct lmdb_directory *d, const struct hfi_report *r)
     if (fstatvfs(d->dir_fd, &space) == 0) {
         unsigned long long mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
 
-        hfi_report(r, mib < 64 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "space",
-                   "%llu MiB free on the file system", mib);
+        if (mib < 64)
+            hfi_report(r, HF_CHECK_LEVEL_WARNING, "space",
+                       "%llu MiB free on the file system: a store that cannot grow refuses new "
+                       "leases",
+                       mib);
+        else
+            hfi_report(r, HF_CHECK_LEVEL_OK, "space", "%llu MiB free on the file system", mib);
     }
     lmdb_sharing_words(d, words, sizeof words);
     hfi_report(r, HF_CHECK_LEVEL_OK, "sharing", "%s", words);
@@ -181,7 +186,9 @@ hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *
     else
         hfi_report(&r,
                    limit > HFI_TOKEN_LIMIT / 10 * 9 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
-                   "tokens", "%.1f%% of 2^53 used or reserved",
+                   "tokens",
+                   "%.1f%% of 2^53 used or reserved; a new store begins at the time in "
+                   "microseconds",
                    100.0 * (double)limit / (double)HFI_TOKEN_LIMIT);
     return HF_OK;
 }

@@ -307,7 +307,9 @@ hf_status lmdb_refuse_two_defaults(const struct lmdb_where *where, hf_error *err
 enum lmdb_distrust { LMDB_TRUSTED, LMDB_OTHERS_WRITE, LMDB_GROUP_WRITES, LMDB_OTHER_OWNER };
 enum lmdb_distrust lmdb_distrust(const struct stat *st, uid_t user, bool shared); /* pure */
 void lmdb_user_words(uid_t uid, char *buf, size_t size);                          /* "user ada" */
-const char *lmdb_strange(const struct stat *st);                                  /* pure */
+/* Of a directory that refused us: ": it belongs to user ada; ...", and what to do. "": it is ours. */
+void lmdb_owner_words(const struct stat *st, char *buf, size_t size);
+const char *lmdb_strange(const struct stat *st); /* pure */
 /* Of the directory (`name` NULL) or a file in it. HF_DENIED with what to do. */
 hf_status lmdb_check_trust(struct lmdb_directory *d, const struct stat *st, const char *name,
                            hf_error *err);

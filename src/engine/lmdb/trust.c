@@ -80,6 +80,28 @@ static void group_words(gid_t gid, char *buf, size_t size)
         snprintf(buf, size, "group %u", (unsigned)gid);
 }
 
+void lmdb_owner_words(const struct stat *st, char *buf, size_t size)
+{
+    char who[80];
+
+    *buf = '\0';
+    if (st->st_uid == geteuid())
+        return;
+    if (st->st_mode & S_IWGRP) {
+        group_words(st->st_gid, who, sizeof who);
+        snprintf(buf, size,
+                 ": it is for the members of %s; a user who joins a group is a member of it from "
+                 "the next login on",
+                 who);
+        return;
+    }
+    lmdb_user_words(st->st_uid, who, sizeof who);
+    snprintf(buf, size,
+             ": it belongs to %s; to share a store between users, make one for a group (holdfast "
+             "init --group GROUP DIR)",
+             who);
+}
+
 #define DANGER "and a user who writes to a store can run code in the processes that use it"
 
 hf_status lmdb_check_trust(struct lmdb_directory *d, const struct stat *st, const char *name,
