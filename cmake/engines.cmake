@@ -99,12 +99,11 @@ foreach(lib IN LISTS static_libs)
     list(APPEND HOLDFAST_PC_LIBS ${PC_${lib}_LDFLAGS})
   endif()
 endforeach()
-# TLS is compiled in with them (src/engine/tls/CMakeLists.txt). kit/tls.c refers to its entry weakly, which takes no member out of
-# an archive: -u does.
+# TLS is compiled in with them (src/engine/tls/CMakeLists.txt).
 foreach(name redis redlock etcd)
   if(name IN_LIST HOLDFAST_STATIC_ENGINES AND (NOT HOLDFAST_ENGINES OR name IN_LIST HOLDFAST_ENGINES))
     holdfast_find_libs(tls "openssl" "libssl-dev" tls_libs)
-    list(APPEND HOLDFAST_PC_LIBS -Wl,-u,hfi_tls_entry ${PC_openssl_LDFLAGS})
+    list(APPEND HOLDFAST_PC_LIBS ${PC_openssl_LDFLAGS})
     break()
   endif()
 endforeach()
