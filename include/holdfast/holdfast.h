@@ -242,14 +242,15 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
  * HF_IN_USE: leases are held, calls wait in the store or operations are pending, or the call comes
  * from within a callback of this store; the store stays open.
  *
- * With HF_CLOSE_FLAG_RELEASE it is closed all the same: waiting calls end with HF_CANCELLED, held
- * leases become LOST and are released, and callbacks that are due run within this call. The handles
- * of those leases stay valid for hf_release(), which returns HF_LOST.
+ * HF_CLOSE_FLAG_RELEASE closes a store that is in use, but not from within a callback of it:
+ * waiting calls end with HF_CANCELLED, held leases become LOST and are released, and callbacks that
+ * are due run within this call. The handles of those leases stay valid for hf_release(), which
+ * returns HF_LOST.
  *
  * A detached lease that was exported (hf_lease_export()) does not keep the store open. It is left
  * alone and lives on.
  *
- * If the server does not answer, it takes about seven seconds: what is under way ends first.
+ * If the server does not answer, the call takes about seven seconds: what is under way ends first.
  */
 HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 
@@ -426,6 +427,7 @@ typedef struct hf_acquire_request {
  * min_valid_ms was left, and the grant was given back. HF_UNKNOWN: the store may have granted it;
  * that grant is of no use to anyone, and the library gives it back in the background. HF_DEADLOCK:
  * waiting would be a deadlock; the text describes the cycle. HF_INVALID: the text names the field.
+ * HF_UNSUPPORTED: the engine cannot do what the request asks for; the text says why.
  *
  * min_hold_ms is for jobs that several machines start at about the same time and that are shorter
  * than the difference of their clocks: a machine that comes late still finds the name held.
@@ -505,8 +507,9 @@ HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *er
  * may have converted it; the lease is lost, because its kind is not known. HF_IN_USE: its hold
  * count is above 1, or it is being converted. HF_UNSUPPORTED: the engine lacks HF_CAP_CONVERT.
  *
- * *lease stays as it was with HF_INVALID, HF_IN_USE, HF_UNSUPPORTED, HF_DENIED, HF_FULL and
- * HF_NO_MEMORY, too. With every other status it is lost. In all cases the caller still releases it.
+ * *lease is as it was after HF_BUSY, HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE,
+ * HF_INVALID, HF_IN_USE, HF_UNSUPPORTED, HF_DENIED, HF_FULL and HF_NO_MEMORY. After any other error
+ * the lease is lost. In all cases the caller still releases it.
  *
  * The canceller of the old request does not end the wait: only hf_close() does, and hf_op_cancel()
  * in the asynchronous form.
@@ -584,9 +587,9 @@ HF_API HF_USE hf_status hf_acquire_any(hf_store *store, const hf_acquire_request
                                        hf_error *err);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Release them all, whatever happens. HF_OK: all were given back. Otherwise the status is the
- * first one that was not HF_OK, with the meaning it has for hf_release(). Each handle has ended,
- * except with HF_FORKED. */
+ * Release them all, whatever happens, and return the first status that was not HF_OK, with the
+ * meaning that it has for hf_release(). Each handle has ended, except with HF_FORKED. HF_OK: all
+ * were given back. */
 HF_API hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err);
 
 /* ---- leases ------------------------------------------------------------ */
@@ -806,8 +809,10 @@ HF_API hf_status hf_op_cancel(hf_op *op);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED, or -1.
  * Drive a store from an event loop: wait until hf_store_fd() is readable or hf_store_timeout_ms()
  * has passed (-1: no limit), then call hf_store_process(), which never blocks and runs the
- * callbacks that are due on this thread. The descriptor belongs to the store. Several threads may
- * be in hf_store_process() at once: `done` of different calls may then run at the same time. */
+ * callbacks that are due on this thread. It returns HF_OK, whatever the calls return that end in
+ * it. For a closed store it returns HF_INVALID, and the other two return -1. The descriptor
+ * belongs to the store. Several threads may be in hf_store_process() at once: `done` of different
+ * calls may then run at the same time. */
 HF_API HF_USE int hf_store_fd(hf_store *store);
 HF_API HF_USE int hf_store_timeout_ms(hf_store *store);
 HF_API hf_status hf_store_process(hf_store *store);

@@ -251,12 +251,12 @@ typedef int hf_sql_fn(const char *sql, int64_t *ret_number, void *arg);
 
 typedef struct hf_guard_sql_request {
     size_t size;
-    hf_sql_dialect dialect;
+    hf_sql_dialect dialect; /* of the database of the rows */
     const char *table; /* one row for each name: hf_guard_sql_schema(); NULL: "holdfast_guard" */
     const void *name;  /* what is guarded: 1 to HF_NAME_MAX bytes */
     size_t name_len;   /* HF_CSTRING: it ends with a NUL */
-    uint64_t token;
-    hf_sql_fn *run;
+    uint64_t token;    /* of the lease, as hf_lease_fence() returned it */
+    hf_sql_fn *run;    /* runs each statement of the claim */
     void *run_arg;
     uint64_t reserved[4];
 } hf_guard_sql_request;
@@ -533,9 +533,9 @@ HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *c
 #define HF_ELECTION_MAX 32768 /* bytes of a value */
 
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Acquire as `request` says (a mutex or a writer), then publish `value`. HF_OK: the caller leads.
- * *ret_leader is a lease like any other; hf_election_resign() ends it. Other statuses are those of
- * hf_acquire() and of hf_election_set(); the caller does not lead then. */
+ * Acquire as `request` says (a mutex or a writer), then publish `value`. A status that is not HF_OK
+ * is one of hf_acquire() or of hf_election_set(); the caller does not lead then. HF_OK: the caller
+ * leads. *ret_leader is a lease like any other; hf_election_resign() ends it. */
 HF_API HF_USE hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *request,
                                              const void *value, size_t len, hf_lease **ret_leader,
                                              hf_error *err);
@@ -638,8 +638,8 @@ typedef struct hf_member {
  * Join the group that is the name in `request`, as `value`: a text of at most HF_LABEL_MAX bytes
  * without control characters, an address for example (NULL: the label of the store). The kind is
  * HF_KIND_SHARED, or 0. The label is not used, and membership takes no part in deadlock detection.
- * HF_OK: *ret_member is a lease like any other; hf_member_leave() ends it. HF_UNSUPPORTED: the
- * engine cannot hold groups. Other statuses are those of hf_acquire(). */
+ * The statuses are those of hf_acquire(). HF_OK: *ret_member is a lease like any other;
+ * hf_member_leave() ends it. HF_UNSUPPORTED: the engine cannot hold groups. */
 HF_API HF_USE hf_status hf_member_join(hf_store *store, const hf_acquire_request *request,
                                        const char *value, hf_lease **ret_member, hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
@@ -698,11 +698,11 @@ typedef struct hf_once_mark {
  * Begin. The request is that of an acquire, of a mutex or a writer; while another worker is at it,
  * the call waits as the request says. for_ms: how long the mark stays once it is set,
  * HF_TTL_MIN_MS to HF_DURATION_MAX_MS (HF_UNSUPPORTED without HF_CAP_CELL_TTL); 0: it does not
- * end.
+ * end. The statuses are those of hf_acquire() and hf_once_claim(), and HF_DONE.
  *
  * HF_OK: do the work; then hf_once_finish() and hf_release(). hf_release() alone: the work is not
  * done. HF_DONE: it has been done before; there is no lease, and *ret_mark (may be NULL) says by
- * whom. Other statuses are those of hf_acquire() and hf_once_claim().
+ * whom.
  */
 HF_API HF_USE hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request,
                                       int64_t for_ms, hf_lease **ret_lease, hf_once_mark *ret_mark,

@@ -291,7 +291,8 @@ static hf_status change_init(struct change_call *call, hf_store *handle, const u
     if (!seq)
         status = hfi_error_set(err, HF_INVALID, 0, "seq: NULL");
     else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
-        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
+        status = hfi_error_set(err, HF_INVALID, 0,
+                               "wait_ms: negative and not HF_FOREVER, or more than ten years");
     else if (!(hfi_store_promises(store)->caps & HF_CAP_WATCH))
         status = hfi_unsupported(hfi_store_promises(store), HF_CAP_WATCH, NULL, err);
     else if (cancel && hfi_cancel_look(cancel) != HF_CANCELLED)

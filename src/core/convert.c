@@ -99,7 +99,8 @@ static hf_status init(struct convert_call *call, hf_lease *handle, hf_kind kind,
     if (status != HF_OK)
         return hfi_lease_refuse(status, err);
     if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
-        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
+        status = hfi_error_set(err, HF_INVALID, 0,
+                               "wait_ms: negative and not HF_FOREVER, or more than ten years");
     else
         status = check(lease, kind, err);
     if (status == HF_OK) {

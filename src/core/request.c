@@ -256,6 +256,8 @@ static hf_status check_times(const struct hfi_promises *promises, const hf_acqui
 {
     hf_status status;
 
+    if (request->wait_ms < HF_FOREVER)
+        return invalid(err, "wait_ms", "negative and not HF_FOREVER");
     if (request->wait_ms != HF_FOREVER) {
         status = check_time(err, "wait_ms", request->wait_ms);
         if (status != HF_OK)

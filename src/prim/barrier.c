@@ -246,7 +246,9 @@ static hf_status withdrew(struct barrier_call *call, hf_status got)
         return got;
     if (call->withdrawn == HF_BROKEN)
         return broken_text(call, error);
-    return hfi_error_set(error, call->result, 0, "%s", hf_status_text(call->result));
+    return hfi_error_set(error, call->result, 0, "%s",
+                         call->result == HF_TIMEOUT ? "the deadline passed"
+                                                    : hf_status_text(call->result));
 }
 
 /* The lease stays with a caller that has entered a double barrier. */
@@ -351,7 +353,7 @@ static hf_status prepare_come(hf_store *store, const hf_party_request *given, bo
     call->presence.on_event_arg = request.on_event_arg;
     task->core.cancel = request.cancel;
     if (!hfi_until(request.wait_ms, &task->until_ms))
-        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative and not HF_FOREVER");
     else if (request.parties == 0 || request.parties > HF_PARTICIPANTS_MAX)
         status = hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
     else
@@ -461,7 +463,7 @@ static hf_status prepare_leave(hf_lease *party, int64_t wait_ms, hf_cancel *canc
     status = take_apart(&prim, who, err);
     *ret_ends = status == HF_OK;
     if (status == HF_OK && !hfi_until(wait_ms, &until_ms))
-        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative and not HF_FOREVER");
     call = status == HF_OK ? barrier_call_new() : NULL;
     if (!call) {
         hfi_prim_leave(&prim);

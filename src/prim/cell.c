@@ -91,7 +91,8 @@ static hf_status check_wait(struct cell_call *call, int64_t wait_ms, hf_cancel *
     hf_status status = cancel ? hfi_cancel_look(cancel) : HF_OK;
 
     if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "wait_ms: negative and not HF_FOREVER, or more than ten years");
     if (status == HF_INVALID || status == HF_FORKED)
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
     if (status != HF_OK)

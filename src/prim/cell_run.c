@@ -345,7 +345,7 @@ static hf_status wait_for_change(struct hfi_prim_task *task)
         run->leases_ms = now_ms + run->leases_pause_ms;
     }
     if (now_ms >= until_ms)
-        return HF_TIMEOUT;
+        return hfi_error_set(&task->error, HF_TIMEOUT, 0, "the deadline passed");
     if (run->leases && run->leases_ms < until_ms)
         until_ms = run->leases_ms;
     return is_told(task) ? wait_until(task, now_ms, until_ms) : rest_until(task, until_ms);

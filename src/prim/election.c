@@ -403,7 +403,7 @@ static hf_status prepare_wait(struct observing *observing, hf_store *store,
     if (status != HF_OK)
         return status;
     if (!hfi_until(request.wait_ms, &until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative and not HF_FOREVER");
     hfi_prim_task_init_run(task, decide_observe, observing);
     observing->seen = NULL;
     observing->has_last = request.last != NULL;

@@ -45,7 +45,7 @@ hf_status hf_lease_fence(hf_lease *handle, uint64_t *ret_token, hf_error *err)
                                "the token of a shared lease is an id and not a fence: others hold "
                                "the name at the same time");
     else if (hfi_lease_lost(lease))
-        status = hfi_error_set(err, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
+        status = hfi_error_set(err, HF_LOST, 0, "%s: %s", hf_status_text(HF_LOST), lease->why);
     else
         *ret_token = lease->token;
     hfi_lease_unlock(lease, next);

@@ -311,7 +311,7 @@ static hf_status prepare_wait(hf_store *store, const hf_party_request *given,
     if (status != HF_OK)
         return status;
     if (!hfi_until(request.wait_ms, &until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative and not HF_FOREVER");
     status = latch_call_new(store, request.name, request.name_len, "wait for latch", decide_wait,
                             ret_call, err);
     if (status != HF_OK)
@@ -378,7 +378,7 @@ static hf_status prepare_join(hf_store *store, const hf_party_request *given,
     if (status != HF_OK)
         return status;
     if (!hfi_until(request.wait_ms, &until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative and not HF_FOREVER");
     status = latch_call_new(store, request.name, request.name_len, "join", decide_part, &call, err);
     if (status != HF_OK)
         return status;

@@ -242,7 +242,7 @@ static hf_status check_take(struct limiter *limiter, hf_error *err)
     if (limiter->ask.permits > hfi_limit_most(&limiter->rule))
         return invalid(err, "permits: more than this limit ever has");
     if (limit->wait_ms < HF_FOREVER || limit->wait_ms > HF_DURATION_MAX_MS)
-        return invalid(err, "wait_ms: negative, or more than ten years");
+        return invalid(err, "wait_ms: negative and not HF_FOREVER, or more than ten years");
     status = limit->cancel ? hfi_cancel_look(limit->cancel) : HF_OK;
     if (status == HF_INVALID || status == HF_FORKED)
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");

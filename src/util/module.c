@@ -108,8 +108,12 @@ static hf_status not_there(const char *name, const char *what, hf_error *err)
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not installed: install the package %s%s",
                          what, prefix, name);
 #else
-    (void)name;
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not part of this build", what);
+    char dir[PATH_MAX];
+
+    own_dir(dir);
+    return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                         "%s is not part of this build: there is no %s/%s.so", what,
+                         dir[0] ? dir : HFI_MODULE_DIR, name);
 #endif
 }
 

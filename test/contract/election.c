@@ -68,6 +68,7 @@ static void needs_cells(void **state)
     request.kind = HF_KIND_SHARED;
     EXPECT(HF_INVALID, hf_election_campaign(store, &request, "x", 1, &leader, &contract_error));
     EXPECT(HF_INVALID, observe(store, NULL, -7, &seen));
+    CHECK(strstr(contract_error.text, "not HF_FOREVER")); /* which is negative too */
     sees(store, &seen, NULL);
     EXPECT(HF_TIMEOUT, observe(store, seen, 0, &(hf_leader *){ NULL }));
     hf_free(seen);
@@ -89,6 +90,7 @@ static void observers_follow(void **state)
     sees(other, &seen, "ada");
     CHECK(seen->token == hf_lease_token(leader) && strcmp(seen->label, "ada") == 0);
     EXPECT(HF_TIMEOUT, observe(other, seen, 0, &(hf_leader *){ NULL }));
+    CHECK(!strstr(contract_error.text, "granted")); /* nothing is granted here */
     EXPECT(HF_OK, hf_election_set(leader, "ada again", 9, &contract_error));
     sees(other, &seen, "ada again");
     EXPECT(HF_OK, hf_election_set(leader, "", 0, &contract_error));

@@ -131,6 +131,7 @@ static void missing_arguments(void **state)
 
         EXPECT(HF_INVALID, hf_store_wait(store, NULL, 1, NULL, &contract_error));
         EXPECT(HF_INVALID, hf_store_wait(store, &seq, -2, NULL, &contract_error));
+        CHECK(strstr(contract_error.text, "not HF_FOREVER")); /* which is negative too */
     }
     EXPECT(HF_INVALID, hf_store_check(store, NULL, &contract_error));
     CHECK(lease == NULL && view == NULL && none == NULL);

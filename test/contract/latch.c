@@ -123,6 +123,7 @@ static void each_counts_once(void **state)
     EXPECT(HF_OK, down(other, "a", &left)); /* a retry, by another handle even */
     CHECK(left == 1);
     EXPECT(HF_TIMEOUT, wait_for(store, 1));
+    CHECK(!strstr(contract_error.text, "granted")); /* nothing is granted here */
     EXPECT(HF_OK, hf_latch_get(store, "gate", HF_CSTRING, &count, &left, &contract_error));
     CHECK(count == 2 && left == 1);
     for (int i = 0; i < WAITERS; i++)

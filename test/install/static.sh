@@ -57,6 +57,8 @@ fi
 "$dir/program" "file:$dir/store"
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_server" redis sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program"
+# shellcheck disable=SC2016 # likewise
+"$1/bin/test/with_server" redis -t sh -c '"$0" "$HOLDFAST_TEST_URL"' "$dir/program"
 
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_server" redis sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \

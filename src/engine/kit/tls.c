@@ -11,8 +11,10 @@
 
 #include <string.h>
 
-/* Only there where it is compiled in. */
+/* Only there where it is compiled in. A weak reference would not take it out of libholdfast.a. */
+#ifndef HFI_TLS_COMPILED_IN
 #pragma weak hfi_tls_entry
+#endif
 
 static hf_status find_module(const struct hfi_tls_module **ret_module, hf_error *err)
 {

@@ -99,7 +99,7 @@ static void wrong_modules_are_refused(void **state)
         { "memcached", HF_UNSUPPORTED, "hfi_engine_entry" },
         { "postgres", HF_UNSUPPORTED, "hfi_there_is_no_such_function" },
         { "mysql", HF_UNSUPPORTED, "engine 'mariadb' cannot be loaded: " },
-        { "redlock", HF_UNSUPPORTED, "engine 'redlock' is not part of this build" },
+        { "redlock", HF_UNSUPPORTED, "engine 'redlock' is not part of this build: there is no /" },
     };
     const struct hfi_engine *engine = NULL;
     hf_error err;
