@@ -244,6 +244,7 @@ static int run_one(const struct options *options, struct stage *stage)
             status = EXIT_USAGE;
             break;
         case RUN_FAILED:
+        case RUN_STOPPED:
             break;
         }
         if (text[0])
@@ -260,13 +261,14 @@ static int run_all(const struct options *options, struct stage *stage)
     int status = EXIT_SUCCESS;
     char text[256];
 
-    for (size_t i = 0; experiments[i] && count < 64; i++) {
+    for (size_t i = 0; experiments[i] && count < 64 && !stage_interrupted(); i++) {
         struct report *report = calloc(1, sizeof *report);
         bool done = report && run_experiment(stage, experiments[i], (unsigned)options->repeat,
                                              report, text) == RUN_DONE;
 
         if (!done) {
-            fprintf(stderr, "holdfast lab: %s: left out: %s\n", experiments[i]->id, text);
+            if (!stage_interrupted())
+                fprintf(stderr, "holdfast lab: %s: left out: %s\n", experiments[i]->id, text);
             free(report);
             continue;
         }
@@ -277,7 +279,8 @@ static int run_all(const struct options *options, struct stage *stage)
             status = EXIT_OTHERWISE;
         reports[count++] = report;
     }
-    if (!draw_gallery(options->all, reports, count, options->look.lang, text)) {
+    if (!stage_interrupted() &&
+        !draw_gallery(options->all, reports, count, options->look.lang, text)) {
         fprintf(stderr, "holdfast lab: %s: %s\n", text, strerror(errno));
         status = EXIT_FILE;
     }
@@ -313,7 +316,8 @@ int main(int argc, char **argv)
               stderr);
         return EXIT_USAGE;
     }
+    stage_heed_signals(&stage);
     status = options.all ? run_all(&options, &stage) : run_one(&options, &stage);
     stage_done(&stage);
-    return status;
+    return stage_interrupted() ? 128 + stage_interrupted() : status;
 }
