@@ -203,6 +203,19 @@ static bool show(const struct options *options, const struct report *report)
 
 /* ---- one, or all ----------------------------------------------------------------------------------------- */
 
+/* "redlock" is no experiment, and nearer to "deadlock" than to "redlock-clock". */
+static bool say_those_of(const char *family)
+{
+    size_t len = strlen(family), found = 0;
+
+    for (size_t i = 0; experiments[i]; i++)
+        if (strncmp(experiments[i]->id, family, len) == 0 && experiments[i]->id[len] == '-')
+            fprintf(stderr, "%s%s", found++ ? ", " : "there are ", experiments[i]->id);
+    if (found)
+        fputc('\n', stderr);
+    return found > 0;
+}
+
 static void say_unknown(const char *name)
 {
     const char *names[64], *near;
@@ -214,6 +227,8 @@ static void say_unknown(const char *name)
     near = closest(name, names, count);
     fprintf(stderr, "holdfast lab: there is no experiment '%s'; ",
             hfi_quote_name(name, strlen(name), quoted, sizeof quoted));
+    if (say_those_of(name))
+        return;
     if (near)
         fprintf(stderr, "did you mean '%s'?\n", near);
     else

@@ -34,6 +34,8 @@ says() { [[ $output == *"$1"* ]] || { echo "$output"; return 1; }; }
     says "there is no experiment 'pauze'; did you mean 'pause'?"
     exits 64 holdfast lab qqqqqqqqqq
     says "'qqqqqqqqqq'; \`holdfast lab\` lists them"
+    exits 64 holdfast lab redlock
+    says "there is no experiment 'redlock'; there are redlock-down, redlock-clock, redlock-pause, redlock-memory"
     exits 64 holdfast lab $'\033[31mpause'
     [[ $output != *$'\033'* ]]
     says '\x1b[31mpause'
