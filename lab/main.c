@@ -203,6 +203,19 @@ static bool show(const struct options *options, const struct report *report)
 
 /* ---- one, or all ----------------------------------------------------------------------------------------- */
 
+/* "redlock" is no experiment, and nearer to "deadlock" than to "redlock-clock". */
+static bool say_those_of(const char *family)
+{
+    size_t len = strlen(family), found = 0;
+
+    for (size_t i = 0; experiments[i]; i++)
+        if (strncmp(experiments[i]->id, family, len) == 0 && experiments[i]->id[len] == '-')
+            fprintf(stderr, "%s%s", found++ ? ", " : "there are ", experiments[i]->id);
+    if (found)
+        fputc('\n', stderr);
+    return found > 0;
+}
+
 static void say_unknown(const char *name)
 {
     const char *names[64], *near;
@@ -214,6 +227,8 @@ static void say_unknown(const char *name)
     near = closest(name, names, count);
     fprintf(stderr, "holdfast lab: there is no experiment '%s'; ",
             hfi_quote_name(name, strlen(name), quoted, sizeof quoted));
+    if (say_those_of(name))
+        return;
     if (near)
         fprintf(stderr, "did you mean '%s'?\n", near);
     else
@@ -244,6 +259,7 @@ static int run_one(const struct options *options, struct stage *stage)
             status = EXIT_USAGE;
             break;
         case RUN_FAILED:
+        case RUN_STOPPED:
             break;
         }
         if (text[0])
@@ -260,13 +276,14 @@ static int run_all(const struct options *options, struct stage *stage)
     int status = EXIT_SUCCESS;
     char text[256];
 
-    for (size_t i = 0; experiments[i] && count < 64; i++) {
+    for (size_t i = 0; experiments[i] && count < 64 && !stage_interrupted(); i++) {
         struct report *report = calloc(1, sizeof *report);
         bool done = report && run_experiment(stage, experiments[i], (unsigned)options->repeat,
                                              report, text) == RUN_DONE;
 
         if (!done) {
-            fprintf(stderr, "holdfast lab: %s: left out: %s\n", experiments[i]->id, text);
+            if (!stage_interrupted())
+                fprintf(stderr, "holdfast lab: %s: left out: %s\n", experiments[i]->id, text);
             free(report);
             continue;
         }
@@ -277,7 +294,8 @@ static int run_all(const struct options *options, struct stage *stage)
             status = EXIT_OTHERWISE;
         reports[count++] = report;
     }
-    if (!draw_gallery(options->all, reports, count, options->look.lang, text)) {
+    if (!stage_interrupted() &&
+        !draw_gallery(options->all, reports, count, options->look.lang, text)) {
         fprintf(stderr, "holdfast lab: %s: %s\n", text, strerror(errno));
         status = EXIT_FILE;
     }
@@ -313,7 +331,8 @@ int main(int argc, char **argv)
               stderr);
         return EXIT_USAGE;
     }
+    stage_heed_signals(&stage);
     status = options.all ? run_all(&options, &stage) : run_one(&options, &stage);
     stage_done(&stage);
-    return status;
+    return stage_interrupted() ? 128 + stage_interrupted() : status;
 }

@@ -162,7 +162,7 @@ static void play_way(struct stage *stage, const struct way *way, unsigned repeat
 {
     bool drawn = false;
 
-    for (unsigned i = 0; i < repeat; i++) {
+    for (unsigned i = 0; i < repeat && !stage_interrupted(); i++) {
         struct verdict verdict;
 
         play_once(stage, way, &verdict);
@@ -189,7 +189,7 @@ static size_t count_ways(const struct experiment *experiment)
 static void measure(struct stage *stage, const struct experiment *experiment, unsigned repeat,
                     struct report *report)
 {
-    for (unsigned i = 0; i < repeat; i++) {
+    for (unsigned i = 0; i < repeat && !stage_interrupted(); i++) {
         struct verdict verdicts[WAYS_MAX] = { { 0 } };
 
         clean_redis(stage);
@@ -238,7 +238,7 @@ enum run_end run_experiment(struct stage *stage, const struct experiment *experi
         experiment->close(stage);
     else
         run_close_redis(stage);
-    return RUN_DONE;
+    return stage_interrupted() ? RUN_STOPPED : RUN_DONE;
 }
 
 bool report_as_told(const struct report *report)

@@ -10,6 +10,7 @@ enum run_end {
     RUN_MISSING, /* a server is not installed; `text` says which package */
     RUN_REFUSED, /* --store is not for this one; `text` says why */
     RUN_FAILED,  /* `text` says why */
+    RUN_STOPPED, /* by a signal */
 };
 
 /* Play `experiment` `repeat` times. The stage says where: stage->url is set for a server of the user, else NULL. */

@@ -225,7 +225,7 @@ static void end_wait(struct walk *walk, int lane, double at)
         else if (open->tries > 1)
             say(bar->label, "tries, %d times", "重试 %d 次", open->tries);
         else
-            words(bar->label, "waits", "排队等待");
+            words(bar->label, "waits", walk->way->ours ? "排队等待" : "等待"); /* no queue: 等待 */
     }
     open->asked = NEVER;
     open->tries = 0;

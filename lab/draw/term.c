@@ -69,7 +69,9 @@ static void print_heading(const struct term *term, const struct way *way)
     int begin;
 
     for (i = 0; title[i] && i + 1 < sizeof upper; i++)
-        upper[i] = (char)((unsigned char)title[i] < 0x80 ? toupper(title[i]) : title[i]);
+        upper[i] =
+            (char)(term->lang == LANG_EN && (unsigned char)title[i] < 0x80 ? toupper(title[i])
+                                                                           : title[i]);
     upper[i] = 0;
     term_plain(term, upper, head, sizeof head);
     begin = 1 + term_width(term, head) + 2;

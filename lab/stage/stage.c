@@ -42,6 +42,46 @@ static void director_notes(struct stage *stage, int lane, enum event_kind kind)
                 (struct event){ .lane = (int16_t)lane, .other = -1, .kind = (uint8_t)kind });
 }
 
+/* ---- interrupts ---------------------------------------------------------------------------------- */
+
+static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
+static struct history *waited_for; /* by whoever waits when the signal comes */
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    interrupted = number;
+    history_stop(waited_for);
+}
+
+/* SA_RESETHAND: a second one ends the lab at once. What is ignored (nohup) stays so. */
+void stage_heed_signals(struct stage *stage)
+{
+    struct sigaction action = { .sa_handler = on_signal,
+                                .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
+
+    waited_for = stage->history;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        struct sigaction before;
+
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ending[i], &action, NULL);
+    }
+}
+
+int stage_interrupted(void)
+{
+    return interrupted;
+}
+
+static void look_for_interrupt(struct stage *stage)
+{
+    if (!interrupted)
+        return;
+    history_stop(stage->history); /* history_clear() may have undone it */
+    stage_unclear(stage, "interrupted");
+}
+
 /* ---- actors -------------------------------------------------------------------------------------- */
 
 static struct actor *actor_of(struct stage *stage, int lane)
@@ -110,13 +150,14 @@ static struct actor *add_actor(struct stage *stage, int lane, void *arg)
     return actor;
 }
 
-/* In the child. It must not outlive the lab, and a Ctrl-C is for the lab, which ends it. */
+/* In the child. It must not outlive the lab, and a signal to all of a terminal is for the lab, which ends it. */
 static void become_actor(pid_t director)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != director)
         _exit(1);
-    signal(SIGINT, SIG_IGN);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        signal(ending[i], SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -215,6 +256,8 @@ static void join_one(struct stage *stage, struct actor *actor)
     while (actor->pid > 0 && !stage->unclear) {
         pid_t ended = waitpid(actor->pid, &status, WNOHANG);
 
+        if (!actor->observer) /* what stage_do() does is brief, and may be what cleans up */
+            look_for_interrupt(stage);
         if (ended == actor->pid) {
             actor->pid = 0;
             if (status != 0) {
@@ -242,6 +285,8 @@ void stage_do(struct stage *stage, actor_fn *fn)
     join_one(stage, actor);
     if (!stage->unclear)
         history_clear(stage->history); /* the play begins now */
+    if (interrupted)
+        history_stop(stage->history);
 }
 
 void stage_join(struct stage *stage, int lane)
@@ -378,6 +423,7 @@ void stage_begin(struct stage *stage, const struct way *way)
     memset(stage->said, 0, SAID_ROOM);
     memset(stage->shared, 0, SHARED_BYTES);
     history_clear(stage->history);
+    look_for_interrupt(stage);
 }
 
 void stage_end(struct stage *stage)

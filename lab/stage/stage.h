@@ -55,6 +55,11 @@ void stage_begin(struct stage *stage, const struct way *way);
 void stage_end(struct stage *stage);
 void stage_done(struct stage *stage);
 
+/* From now on SIGINT, SIGTERM and SIGHUP make this play unclear and each that begins later, so the lab comes to its end in order: servers,
+ * directories and keys go. The number of the signal that came; 0: none. */
+void stage_heed_signals(struct stage *stage);
+int stage_interrupted(void);
+
 /* ---- for the director ---------------------------------------------------------------------------- */
 
 typedef void actor_fn(struct actor *me);

@@ -68,7 +68,7 @@ export class Graph {
 
   longest(graph) {
     const target = longestQueue(graph);
-    if (target === null) return this.quiet(`${t("no_circle")}. ${t("nobody_waits_here")}`);
+    if (target === null) return this.quiet(t("no_circle") + t("nobody_waits_here"));
     const plan = queue(graph, target, this.width, this.memory);
     const canvas = this.canvas(this.width, plan.height);
     for (const pill of plan.pills) {
@@ -83,7 +83,7 @@ export class Graph {
 
   everything(graph, circles) {
     const rings = circles.map((circle) => turned(circle.nodes));
-    if (!rings.length && !graph.edges.length) return this.quiet(`${t("no_circle")}. ${t("nobody_waits_here")}`);
+    if (!rings.length && !graph.edges.length) return this.quiet(t("no_circle") + t("nobody_waits_here"));
     const block = 460;
     const plan = layers(graph, this.memory, rings);
     const deepest = Math.max(0, ...[...plan.slots.values()].map((slot) => slot.layer));
@@ -216,7 +216,7 @@ export class Graph {
     const lines = [];
     if (circles.length === 0) {
       const target = longestQueue(graph);
-      if (target !== null && this.store.waiters_tracked) lines.push(el("p", el("b", `${t("no_circle")}. `), `${t("longest")} ${whoText(this.by_id.get(target))}.`));
+      if (target !== null && this.store.waiters_tracked) lines.push(el("p", el("b", t("no_circle")), t("longest", whoText(this.by_id.get(target)))));
     }
     for (const circle of this.full ? circles : circles.slice(0, 1)) lines.push(...this.verdict(circle));
     this.nodes.says.replaceChildren(...lines);

@@ -34,6 +34,8 @@ says() { [[ $output == *"$1"* ]] || { echo "$output"; return 1; }; }
     says "there is no experiment 'pauze'; did you mean 'pause'?"
     exits 64 holdfast lab qqqqqqqqqq
     says "'qqqqqqqqqq'; \`holdfast lab\` lists them"
+    exits 64 holdfast lab redlock
+    says "there is no experiment 'redlock'; there are redlock-down, redlock-clock, redlock-pause, redlock-memory"
     exits 64 holdfast lab $'\033[31mpause'
     [[ $output != *$'\033'* ]]
     says '\x1b[31mpause'
@@ -123,4 +125,27 @@ EOF
     exits 64 holdfast lab -S "redis://127.0.0.1:$port" redlock-memory
     says "servers of its own"
     exits 64 holdfast lab -S "redis://127.0.0.1:$port?prefix=mine:" crash
+}
+
+@test "interrupted, it ends its servers, and leaves no directory behind" {
+    mkdir tmp
+    begin env TMPDIR="$dir/tmp" holdfast lab slow
+    eventually eval "compgen -G '$dir/tmp/holdfast-redis-*/socket' >/dev/null"
+    kill -TERM "${begun[0]}"
+    local status=0
+    wait "${begun[0]}" || status=$?
+    [[ $status == 143 && -z $(ls tmp) ]] || { echo "$status"; ls -R tmp; return 1; }
+}
+
+@test "interrupted on the user's own server, it takes its keys away" {
+    # shellcheck disable=SC2016 # for the shell that has a server
+    "$HOLDFAST_BUILD/bin/test/with_server" redis sh -c '
+        keys() { redis-cli -p "$HOLDFAST_TEST_PORT" --scan | grep -c .; }
+        holdfast lab -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" slow &
+        until [ "$(keys)" -gt 0 ]; do sleep 0.05; done
+        kill -TERM $!
+        wait $!
+        echo "status $?"
+        keys' >out 2>said 3>&- || true
+    [[ $(<out) == $'status 143\n0' ]] || { cat out said; return 1; }
 }

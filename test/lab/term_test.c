@@ -473,6 +473,23 @@ static void a_long_note_goes_on_below(void **state)
                      "        columns ───"));
 }
 
+/* Capitals among Chinese are names and parameters: "wire=redisson" is to be copied. */
+static void a_chinese_heading_keeps_its_case(void **state)
+{
+    struct way ways[3] = { pause_ways[0], pause_ways[1], pause_ways[2] };
+    struct experiment experiment = pause_experiment;
+
+    (void)state;
+    ways[0].title = (struct phrase)PHRASE("Ours, sync=1", "Holdfast，sync=1");
+    experiment.ways = ways;
+    report.experiment = &experiment;
+    draw();
+    assert_true(says(" OURS, SYNC=1  "));
+    look.lang = LANG_ZH;
+    draw();
+    assert_true(says(" Holdfast，sync=1  "));
+}
+
 static void a_write_keeps_its_label(void **state)
 {
     (void)state;
@@ -602,6 +619,7 @@ int main(void)
         TEST(ways_that_are_compared_have_one_axis),
         TEST(answers_do_not_cover_each_other),
         TEST(a_long_note_goes_on_below),
+        TEST(a_chinese_heading_keeps_its_case),
         TEST(a_write_keeps_its_label),
         TEST(the_same_report_looks_the_same),
         TEST(chinese_lines_do_not_begin_with_punctuation),
