@@ -50,8 +50,11 @@ static volatile sig_atomic_t interrupted;
 
 static void on_signal(int number)
 {
+    int saved = errno;
+
     interrupted = number;
     history_stop(waited_for);
+    errno = saved;
 }
 
 /* SA_RESETHAND: a second one ends the lab at once. What is ignored (nohup) stays so. */
