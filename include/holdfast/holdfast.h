@@ -250,7 +250,8 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
  * A detached lease that was exported (hf_lease_export()) does not keep the store open. It is left
  * alone and lives on.
  *
- * If the server does not answer, the call takes about seven seconds: what is under way ends first.
+ * If the server does not answer, the call takes about ten seconds, however many leases are held:
+ * what is under way ends first.
  */
 HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 

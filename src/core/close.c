@@ -249,11 +249,18 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
     *list = lease;
 }
 
+/* One after the other, until the store does not confirm one. Each of the rest would wait as long for its answer: they are settled
+ * in the background, all at once. */
 static void give_back(struct hfi_lease *lost)
 {
+    bool confirms = true;
+
     for (struct hfi_lease *next; lost; lost = next) {
         next = lost->next;
-        hfi_release_lost_claim(lost);
+        if (confirms)
+            confirms = hfi_release_lost_claim(lost);
+        else
+            hfi_release_lost_claim_later(lost);
     }
 }
 

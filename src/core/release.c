@@ -322,12 +322,18 @@ static bool begins_now(struct hfi_lease *lease, bool *ret_sole)
     return false;
 }
 
-void hfi_release_lost_claim(struct hfi_lease *lease)
+bool hfi_release_lost_claim(struct hfi_lease *lease)
 {
     bool sole;
 
-    if (begins_now(lease, &sole))
-        (void)hfi_release_claim(lease, sole, NULL, NULL);
+    if (!begins_now(lease, &sole))
+        return true;
+    return hfi_release_settled(hfi_release_claim(lease, sole, NULL, NULL));
+}
+
+void hfi_release_lost_claim_later(struct hfi_lease *lease)
+{
+    hfi_keeper_settle(lease, not_before(lease), true);
 }
 
 static hf_status lost_error(struct hfi_store *store, const struct hfi_lease *lease, hf_error *err)

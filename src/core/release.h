@@ -22,8 +22,10 @@ bool hfi_release_await(struct hfi_call *call);
 hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
                             hf_error *err);
 /* Likewise the claim of a lost lease, whose callback has ended: at once, or later in the
- * background. */
-void hfi_release_lost_claim(struct hfi_lease *lease);
+ * background. false: the store has not confirmed it. */
+bool hfi_release_lost_claim(struct hfi_lease *lease);
+/* Likewise, without waiting: in the background. */
+void hfi_release_lost_claim_later(struct hfi_lease *lease);
 
 /* The handle of a lease ends, and its slot leaves the table; the claim is the caller's to release. With the lock. Returns the local
  * waiter to be told GO after the release is on its way, or NULL. */

@@ -118,6 +118,17 @@ class Silent(StoreTest):
             self.through.lock("x", cancel=cancel).acquire()
         self.assertLess(time.monotonic() - began, ANSWER - 1)
 
+    def test_close_with_many_leases(self) -> None:
+        """Closing waits for the server once, and not once for each lease."""
+        self.relay.open.set()
+        store = holdfast.open(f"redis://127.0.0.1:{self.relay.port}?op_timeout=1s&connect_timeout=500ms")
+        leases = [store.lock(f"x{i}").acquire() for i in range(8)]
+        self.relay.hush()
+        began = time.monotonic()
+        store.close(release=True)
+        self.assertLess(time.monotonic() - began, 6)
+        self.assertTrue(all(lease.lost for lease in leases))
+
     def test_goes_on_when_the_server_is_back(self) -> None:
         """A try that was cut short is no failure: the wait goes on, and nothing of it is left behind."""
         timer = threading.Timer(1, self.relay.open.set)
