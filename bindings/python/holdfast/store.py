@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, Type, Un
 
 from . import _holdfast
 from ._loop import Drivers, run
+from .errors import Forked
 from .lease import Lease
 from .locks import AllLocks, AnyLock, Lock, OnEvent, release_all, release_all_async
 from .primitives import (Barrier, Cell, CellItem, Counter, Election, Guard, Latch, Limit, Members, Once, committed,
@@ -64,7 +65,10 @@ class Store(_holdfast.Store):
     def __repr__(self) -> str:
         if not self.is_open:
             return "<holdfast.Store: closed>"
-        return f"<holdfast.Store: {self.info().location}>"
+        try:
+            return f"<holdfast.Store: {self.info().location}>"
+        except Forked:
+            return "<holdfast.Store: of the parent process>"
 
     def info(self) -> StoreInfo:
         """What this store is, and what it can do."""

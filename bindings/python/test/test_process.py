@@ -64,6 +64,16 @@ class Processes(StoreTest):
         self.assertTrue(lease.owned)
         lease.release()
 
+    def test_shown_in_a_child(self) -> None:
+        """A log line or a traceback of a child may show its parent's objects."""
+        lease = self.store.lock("x").acquire()
+
+        def work() -> int:
+            return ("parent" in repr(self.store)) + ("holdfast.Lease" in repr(lease))
+
+        self.assertEqual(self.in_child(work), 2)
+        lease.release()
+
     def test_garbage_collection_in_a_child(self) -> None:
         """A child neither releases what is its parent's nor reports it."""
         leases = [self.store.lock("x", on_event=lambda event, text: None).acquire()]
