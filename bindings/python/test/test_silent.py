@@ -122,11 +122,11 @@ class Silent(StoreTest):
         """Closing waits for the server once, and not once for each lease."""
         self.relay.open.set()
         store = holdfast.open(f"redis://127.0.0.1:{self.relay.port}?op_timeout=1s&connect_timeout=500ms")
-        leases = [store.lock(f"x{i}").acquire() for i in range(8)]
+        leases = [store.lock(f"x{i}").acquire() for i in range(40)]
         self.relay.hush()
         began = time.monotonic()
         store.close(release=True)
-        self.assertLess(time.monotonic() - began, 6)
+        self.assertLess(time.monotonic() - began, 20)  # of forty
         self.assertTrue(all(lease.lost for lease in leases))
 
     def test_goes_on_when_the_server_is_back(self) -> None:
