@@ -421,8 +421,11 @@ static void waiter_dies(void **state)
     AWAIT(told.wanted == 1);
     if (contract_processes) {
         peer_kill(&peer);
-        AWAIT(told.unwanted == 1);
-        CHECK(!hf_lease_wanted(lease));
+        AWAIT(told.unwanted >= 1);
+        if (several_nodes()) /* a node that was slow may say once more what was true a moment ago */
+            AWAIT(!hf_lease_wanted(lease));
+        else
+            CHECK(told.unwanted == 1 && !hf_lease_wanted(lease));
         give(lease);
     } else {
         give(lease);
