@@ -61,7 +61,7 @@ def draw(results):
     for result in results:
         right = 24 + COLUMN_W + 24
         out.append(text(24, y, "head", f"{result['group']}: acquire and release, one task"))
-        out.append(text(right, y, "head", f"{result['group']}: 16 tasks on one name, held 1 ms: hand-offs"))
+        out.append(text(right, y, "head", f"{result['group']}: 16 tasks on one name, held 1 ms: hand-overs"))
         out += bars(24, y + 8, result["pair"], result["base"], pair_number)
         out += bars(right, y + 8, result["queue"], result["queue_base"], queue_number)
         y += max(len(result["pair"]), len(result["queue"])) * ROW_H + 14

@@ -195,7 +195,7 @@ def show(result):
     print(f"\n{result['group']}: acquire and release, one task")
     for name, own in sorted(result["pair"].items(), key=lambda item: -item[1]["ratio"]):
         print(f"  {name:34} {own['rate']:10.0f} /s  {own['ratio']:5.2f} of {result['base']}")
-    print(f"{result['group']}: {TASKS} tasks want one name, held 1 ms: hand-offs to another task")
+    print(f"{result['group']}: {TASKS} tasks want one name, held 1 ms: hand-overs to another task")
     for name, own in sorted(result["queue"].items(), key=lambda item: -item[1]["ratio"]):
         print(f"  {name:34} {own['rate']:10.0f} /s  {own['ratio']:5.2f}  p50 {own['p50_ms']:8.1f} ms  "
               f"p99 {own['p99_ms']:8.1f} ms  Jain {own['jain']:.2f}  starved {own['starved']:.0f}")
