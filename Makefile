@@ -8,8 +8,10 @@ CMAKE_FLAGS ?=
 SOURCE_URL  ?=
 # The Python whose modules packages.sh installs.
 SYSTEM_PYTHON ?= $(or $(wildcard /usr/bin/python3),python3)
-# Steps of tools/lint.sh; empty: all.
-LINT        ?=
+# Steps of tools/lint.sh; empty: all. (make has a LINT of its own, a program.)
+ifeq ($(origin LINT),default)
+LINT        :=
+endif
 
 # Which labels run in which build; empty: all; !a|b: all but these. See CONTRIBUTING.md.
 TEST_LABELS ?= !oom

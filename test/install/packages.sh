@@ -126,4 +126,10 @@ expect 'make build: fails' not ended 0
 expect 'make build: the one command' said 'please run: sudo apt-get install --no-install-recommends cmake'
 expect 'make build: no other words first' [ "${output:0:9}" = 'packages:' ]
 expect 'make build: nothing is installed' not called apt-get
+
+# make defines a LINT of its own ("lint"), which was taken for a step.
+machine 0
+output=$(cd "$source" && env -u LINT -u MAKEFLAGS PATH="$dir/bin" "$dir/bin/make" --no-print-directory -n lint 2>&1)
+status=$?
+expect 'make lint: all steps' [ "${output##*tools/lint.sh}" = ' ' ]
 exit $bad
