@@ -30,8 +30,8 @@ int adopt(const struct cli *cli, bool renew, struct cli_store *ret_store, hf_lea
     if (status == HF_OK)
         return EXIT_FINE;
     store_close(ret_store);
-    if (status ==
-        HF_INVALID) /* the name and the ttl were checked; a handle is a secret, and is not repeated */
+    /* The name and the ttl were checked; a handle is a secret, and is not repeated. */
+    if (status == HF_INVALID)
         return usage_error(cli, "--lease is not a handle that `lock` printed");
     say_failure(&err);
     return status == HF_NOT_FOUND ? EXIT_LOST : exit_of(status);
