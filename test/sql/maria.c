@@ -34,6 +34,16 @@ static hf_status try_open(const char *url, hf_store **ret_store)
     return hf_open(url, NULL, ret_store, &contract_error);
 }
 
+/* Without trying again until op_timeout. */
+static hf_status try_once(const char *url, hf_store **ret_store)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+
+    options.flags = HF_OPEN_FLAG_ONCE;
+    contract_error.text[0] = 0;
+    return hf_open(url, &options, ret_store, &contract_error);
+}
+
 static hf_store *open_with(const char *more)
 {
     hf_store *store = NULL;
@@ -482,6 +492,78 @@ static void read_only_server(void **state)
     close_store(store);
 }
 
+/* A warning on `topic` with these words? */
+static bool doctor_says(hf_store *store, const char *topic, const char *words)
+{
+    hf_report *report = NULL;
+    bool found = false;
+
+    EXPECT(HF_OK, hf_store_check(store, &report, &contract_error));
+    for (size_t i = 0; i < hf_report_count(report); i++) {
+        const hf_finding *finding = hf_report_item(report, i);
+
+        found = found || (finding->level == HF_CHECK_LEVEL_WARNING &&
+                          strcmp(finding->topic, topic) == 0 && strstr(finding->text, words));
+    }
+    hf_free(report);
+    return found;
+}
+
+/* An account with all rights passes read_only: a grant on a replica is one that the primary knows nothing of, and ends the
+ * replication. Two servers: nothing is granted and nothing is written on the one that copies. */
+static void a_replica_grants_nothing(void **state)
+{
+    static const struct db_wish wishes[] = {
+        { .options = { "log-bin=bin", "server-id=11", "gtid-strict-mode=1" } },
+        { .options = { "log-bin=bin", "server-id=12", "gtid-strict-mode=1", "read-only=1" } },
+    };
+    struct db *primary = db_start(DB_MARIADB, &wishes[0]),
+              *replica = db_start(DB_MARIADB, &wishes[1]);
+    hf_store *on_primary = NULL, *on_replica = NULL;
+    hf_acquire_request request = mutex_request("copied"), other = mutex_request("other");
+    static const char *const modes[] = { "", "&mode=row", "&mode=session" };
+    char done[64];
+    hf_lease *lease;
+
+    (void)state;
+    db_do(primary, "GRANT ALL ON *.* TO app WITH GRANT OPTION");
+    db_do(primary, "CREATE USER copier IDENTIFIED BY '" DB_SECRET "'");
+    db_do(primary, "GRANT REPLICATION SLAVE ON *.* TO copier");
+    db_do(replica,
+          "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %u, MASTER_USER = 'copier',"
+          " MASTER_PASSWORD = '" DB_SECRET "', MASTER_USE_GTID = slave_pos",
+          (unsigned)primary->port);
+    db_do(replica, "START SLAVE");
+    EXPECT(HF_OK, try_open(fill_in(db_url(primary, "")), &on_primary));
+    lease = take(on_primary, &request);
+    db_text(primary, done, sizeof done, "SELECT @@gtid_binlog_pos");
+    CHECK(db_do(replica, "SELECT MASTER_GTID_WAIT('%s', 60)", done) == 0);
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        EXPECT(HF_UNAVAILABLE, try_once(fill_in(db_url(replica, modes[i])), &on_replica));
+        CHECK(strstr(contract_error.text, "is a replica") != NULL);
+    }
+    CHECK(db_do(replica, "SELECT LOCATE('-12-', @@gtid_binlog_pos)") == 0);
+    give(lease);
+    give(take(on_primary, &other));
+    CHECK(doctor_says(on_primary, "user", "may write to a replica"));
+    db_text(primary, done, sizeof done, "SELECT @@gtid_binlog_pos");
+    CHECK(db_do(replica, "SELECT MASTER_GTID_WAIT('%s', 60)", done) == 0);
+
+    db_do(replica, "SET GLOBAL read_only = 0"); /* somebody forgot what it is */
+    EXPECT(HF_OK, try_open(fill_in(db_url(replica, "")), &on_replica));
+    CHECK(doctor_says(on_replica, "read_only", "copies another one"));
+    close_store(on_replica);
+    db_do(replica, "STOP SLAVE");
+    EXPECT(HF_OK, try_open(fill_in(db_url(replica, "")), &on_replica)); /* it is promoted */
+    CHECK(!doctor_says(on_replica, "read_only", "copies another one"));
+    give(take(on_replica, &request));
+    close_store(on_replica);
+    close_store(on_primary);
+    db_free(replica);
+    db_free(primary);
+}
+
 /* A table without transactions is refused before anybody trusts it. */
 static void not_innodb(void **state)
 {
@@ -638,6 +720,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(few_rights),
         cmocka_unit_test(printed_sql),
         cmocka_unit_test(read_only_server),
+        cmocka_unit_test(a_replica_grants_nothing),
         cmocka_unit_test(not_innodb),
         cmocka_unit_test(urls_that_are_none),
         cmocka_unit_test(passwords),

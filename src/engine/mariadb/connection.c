@@ -189,13 +189,18 @@ static hf_status connect_once(struct sql_store *store, struct sql_connection *co
     return HF_OK;
 }
 
+/*
+ * A replica is refused whatever the account: one that passes read_only would be granted locks here that the
+ * primary knows nothing of, and its writes would end the replication. read_only is a boolean, or a word in
+ * newer servers; CONCAT() makes a text of both.
+ */
 static hf_status make_ready(struct sql_connection *connection, int64_t deadline_ms, hf_error *err)
 {
     struct maria_connection *native = connection->native;
     struct sql_trouble trouble;
     struct sql_rows rows;
-    char sql[640];
-    bool got;
+    char sql[704];
+    bool got, replica;
 
     connection->server_id = (int64_t)mysql_thread_id(&native->mysql);
     connection->since = (int64_t)(hfi_random_u64() >> 2);
@@ -207,17 +212,23 @@ static hf_status make_ready(struct sql_connection *connection, int64_t deadline_
              " innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, wait_timeout = 2592000,"
              " group_concat_max_len = 1000000, sql_safe_updates = 0, sql_select_limit = DEFAULT"
              " /*M! , max_statement_time = 0 */;"
-             "SELECT GET_LOCK('holdfast.link.%llx', 0)",
+             "SELECT GET_LOCK('holdfast.link.%llx', 0),"
+             " CONCAT(@@global.read_only) NOT IN ('0', 'OFF')",
              LOCK_WAIT_S, LOCK_WAIT_S, (unsigned long long)connection->since);
     if (maria_text(connection, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         return trouble.status;
     }
-    if (!sql_fits(&rows, "I", 1, 1))
+    if (!sql_fits(&rows, "II", 1, 1))
         return sql_odd(connection, "greeting", &rows, err);
     got = sql_int(&rows, 0, 0) == 1;
+    replica = sql_int(&rows, 0, 1) != 0;
     sql_rows_free(&rows);
+    if (replica)
+        return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                             "the server is a replica (read_only is on): nothing can be locked "
+                             "on it");
     return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server refuses a user lock");
 }
 

@@ -14,17 +14,18 @@
 struct checkup {
     struct hfi_report report;
     struct sql_rows settings, status; /* name, value */
-    struct sql_rows admin;            /* a row if this user is one */
+    struct sql_rows rights;           /* this user, and one that matters here */
 };
 
 /* Names that only one of MariaDB and MySQL knows are simply not answered. */
 static const char settings[] =
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','innodb_flush_log_at_trx_commit',"
-    "'sync_binlog','log_bin','binlog_format','read_only','super_read_only','wsrep_on',"
+    "'sync_binlog','log_bin','binlog_format','wsrep_on',"
     "'max_connections','rpl_semi_sync_master_enabled','rpl_semi_sync_source_enabled')";
 static const char states[] =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_connected','Slaves_connected',"
-    "'Replicas_connected','Rpl_semi_sync_master_clients','Rpl_semi_sync_source_clients')";
+    "'Replicas_connected','Rpl_semi_sync_master_clients','Rpl_semi_sync_source_clients',"
+    "'Slaves_running')";
 
 /* The value of a setting; "" if the server has none of that name. */
 static const char *value_of(const struct sql_rows *rows, const char *name)
@@ -86,9 +87,6 @@ static void check_replicas(const struct checkup *r)
             "a Galera cluster: use one node for all locks; a waiter at another one is woken by "
             "its next "
             "heartbeat only");
-    else if (is_on(&r->settings, "read_only") || is_on(&r->settings, "super_read_only"))
-        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "read_only",
-                   "this server is a replica, or set to be read only");
     else if (count == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
                    "no replica: if this server fails, locks wait until it is back");
@@ -104,6 +102,12 @@ static void check_replicas(const struct checkup *r)
                    "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for "
                    "its timeout)",
                    semi, count);
+    /* One that is read only was refused when the connection was made. */
+    if (number_of(&r->status, "Slaves_running", "") > 0)
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "read_only",
+            "this server copies another one and can be written to: a lock that is taken here "
+            "may end the replication; SET GLOBAL read_only = ON");
 }
 
 static hf_status ask(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
@@ -119,16 +123,53 @@ static hf_status ask(struct sql_connection *connection, const char *sql, int64_t
     return HF_OK;
 }
 
-/* May this user do everything? An administrator sees the privileges of all users, so ours alone are asked for. */
-static hf_status read_admin(struct sql_connection *connection, int64_t deadline_ms,
-                            struct sql_rows *ret_rows, hf_error *err)
+/* The rights of this user that matter here. An administrator sees the privileges of all users, so ours alone
+ * are asked for. */
+static hf_status read_rights(struct sql_connection *connection, int64_t deadline_ms,
+                             struct sql_rows *ret_rows, hf_error *err)
 {
     return ask(connection,
                "SELECT CURRENT_USER(), PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES "
-               "WHERE PRIVILEGE_TYPE = 'SUPER'"
+               "WHERE PRIVILEGE_TYPE IN ('SUPER', 'READ_ONLY ADMIN', 'READ ONLY ADMIN', "
+               "'CONNECTION_ADMIN')"
                " AND GRANTEE = CONCAT('\\'', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '\\'@\\'',"
                " SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '\\'')",
                deadline_ms, ret_rows, err);
+}
+
+static bool has_right(const struct checkup *r, const char *name)
+{
+    for (uint32_t i = 0; i < r->rights.count; i++) {
+        const struct sql_value *right = sql_at(&r->rights, i, 1);
+
+        if (right->len == strlen(name) && memcmp(right->bytes, name, right->len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Does read_only not hold for this user? SUPER alone passes it before MariaDB 10.11, and on MySQL. */
+static bool passes_read_only(const struct checkup *r)
+{
+    const char *version = value_of(&r->settings, "version");
+    char *rest = NULL;
+    long major = strtol(version, &rest, 10), minor = *rest == '.' ? strtol(rest + 1, NULL, 10) : 0;
+    bool super_is_less = strstr(version, "MariaDB") && (major > 10 || (major == 10 && minor >= 11));
+
+    return has_right(r, "READ_ONLY ADMIN") || has_right(r, "READ ONLY ADMIN") ||
+           has_right(r, "CONNECTION_ADMIN") || (has_right(r, "SUPER") && !super_is_less);
+}
+
+/* A server that becomes a replica refuses the statements of other users at once; of this one only new
+ * connections are refused. */
+static void check_passing(const struct checkup *r)
+{
+    if (passes_read_only(r) && number_of(&r->status, "Slaves_connected", "Replicas_connected") > 0)
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "user",
+            "this account may write to a replica: connections that are open when this server "
+            "becomes one go on granting locks; use an account without READ_ONLY ADMIN and "
+            "SUPER");
 }
 
 static bool is_local(const struct maria_conf *conf)
@@ -178,14 +219,15 @@ hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
     if (status == HF_OK)
         status = ask(connection, states, deadline_ms, &r.status, err);
     if (status == HF_OK)
-        status = read_admin(connection, deadline_ms, &r.admin, err);
+        status = read_rights(connection, deadline_ms, &r.rights, err);
     if (status == HF_OK) {
         hfi_report(&r.report, HF_CHECK_LEVEL_OK, "server", "%s%s",
                    strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
                    value_of(&r.settings, "version"));
         check_disk(&r);
         check_replicas(&r);
-        check_access(&r, connection, r.admin.count > 0);
+        check_access(&r, connection, has_right(&r, "SUPER"));
+        check_passing(&r);
         left = number_of(&r.settings, "max_connections", "") -
                number_of(&r.status, "Threads_connected", "");
         hfi_report(&r.report, left < FREE_ENOUGH ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
@@ -195,6 +237,6 @@ hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
     }
     sql_rows_free(&r.settings);
     sql_rows_free(&r.status);
-    sql_rows_free(&r.admin);
+    sql_rows_free(&r.rights);
     return status;
 }
