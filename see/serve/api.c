@@ -40,6 +40,41 @@ void api_stores(struct request *request, struct store *unused)
     answer_json(request, MHD_HTTP_OK, &out);
 }
 
+/* ---- probes: for anybody, so they tell nothing about what is here ---------------------------- */
+
+static void answer_ok(struct request *request)
+{
+    struct out out = { 0 };
+
+    out_open(&out, NULL, '{');
+    out_word(&out, "status", "OK");
+    out_close(&out, '}');
+    answer_json(request, MHD_HTTP_OK, &out);
+}
+
+void api_health(struct request *request, struct store *unused)
+{
+    (void)unused;
+    answer_ok(request);
+}
+
+/* A store that is away does not count: the page and the metrics that say so must stay where they are. */
+void api_ready(struct request *request, struct store *unused)
+{
+    const struct server *server = request->server;
+    bool known = true;
+
+    (void)unused;
+    for (size_t i = 0; i < server->store_count && known; i++) {
+        known = see_source_lock(server->stores[i].source)->since_ms != 0;
+        see_source_unlock(server->stores[i].source);
+    }
+    if (known)
+        answer_ok(request);
+    else
+        answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "UNAVAILABLE", "starting");
+}
+
 /* ---- names: a page of them, by name ---------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
@@ -152,7 +187,6 @@ static void broken(const hf_result *result, void *arg)
 {
     struct breaking *breaking = arg;
     struct request *request = breaking->request;
-    struct out out = { 0 };
 
     breaking->store->broken += result->status == HF_OK;
     see_source_poke(breaking->store->source);
@@ -165,10 +199,7 @@ static void broken(const hf_result *result, void *arg)
         answer_status(request, result->error);
         return;
     }
-    out_open(&out, NULL, '{');
-    out_word(&out, "status", "OK");
-    out_close(&out, '}');
-    answer_json(request, MHD_HTTP_OK, &out);
+    answer_ok(request);
 }
 
 void api_break(struct request *request, struct store *store)

@@ -52,18 +52,14 @@ static char *read_pem(const char *path, bool secret)
     return text;
 }
 
-/* The addresses that cannot be another site's name, and what the operator has named. */
+/* What cannot be another site's name, and what the operator has named. Addresses need no entry. */
 static void name_hosts(struct options *options, struct server *server)
 {
-    static char own[sizeof options->listen.host + 2];
-    static const char *names[HOSTS_MAX + 4] = { "localhost", "127.0.0.1", "[::1]" };
-    size_t count = 3;
+    static const char *names[HOSTS_MAX + 2] = { "localhost" };
+    size_t count = 1;
 
-    if (options->listen.host[0]) {
-        snprintf(own, sizeof own, strchr(options->listen.host, ':') ? "[%s]" : "%s",
-                 options->listen.host);
-        names[count++] = own;
-    }
+    if (options->listen.host[0])
+        names[count++] = options->listen.host;
     for (size_t i = 0; i < options->host_count; i++)
         names[count++] = options->hosts[i];
     server->hosts = (struct hosts){ names, count };

@@ -16,6 +16,8 @@ static const struct target {
 } targets[ROUTE_COUNT] = {
     [ROUTE_ASSET] = { 0, false, api_asset, NULL, NULL },
     [ROUTE_METRICS] = { RIGHT_READ, false, metrics_answer, NULL, NULL },
+    [ROUTE_HEALTH] = { 0, false, api_health, NULL, NULL },
+    [ROUTE_READY] = { 0, false, api_ready, NULL, NULL },
     [ROUTE_OPENAPI] = { 0, false, api_openapi, NULL, NULL },
     [ROUTE_STORES] = { RIGHT_READ, false, api_stores, NULL, NULL },
     [ROUTE_NAMES] = { RIGHT_READ, true, api_names, NULL, NULL },

@@ -157,6 +157,8 @@ void api_name(struct request *request, struct store *store);
 void api_break(struct request *request, struct store *store);
 void api_openapi(struct request *request, struct store *store);
 void api_asset(struct request *request, struct store *store);
+void api_health(struct request *request, struct store *store);
+void api_ready(struct request *request, struct store *store);
 void metrics_answer(struct request *request, struct store *store);
 
 void watch_answer(struct request *request, struct store *store);

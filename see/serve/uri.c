@@ -4,6 +4,7 @@
 
 #include "util/text.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -224,6 +225,10 @@ const char *uri_parse(const char *text, struct uri *ret_uri)
             api_route((struct part){ text + sizeof api - 1, path_len - (sizeof api - 1) }, &uri);
     } else if (part_is((struct part){ text, path_len }, "/metrics")) {
         uri.route = ROUTE_METRICS;
+    } else if (part_is((struct part){ text, path_len }, "/healthz")) {
+        uri.route = ROUTE_HEALTH;
+    } else if (part_is((struct part){ text, path_len }, "/readyz")) {
+        uri.route = ROUTE_READY;
     } else if (path_len > 0 && path_len < sizeof uri.path && text[0] == '/') {
         uri.route = ROUTE_ASSET;
         memcpy(uri.path, text, path_len);
@@ -240,6 +245,8 @@ static const struct {
 } routes[ROUTE_COUNT] = {
     [ROUTE_ASSET] = { NULL, "GET" },
     [ROUTE_METRICS] = { "/metrics", "GET" },
+    [ROUTE_HEALTH] = { "/healthz", "GET" },
+    [ROUTE_READY] = { "/readyz", "GET" },
     [ROUTE_OPENAPI] = { "/api/v1/openapi.json", "GET" },
     [ROUTE_STORES] = { "/api/v1/stores", "GET" },
     [ROUTE_NAMES] = { "/api/v1/stores/{store}/names", "GET" },
@@ -275,10 +282,30 @@ static size_t host_len(const char *host)
     return *port ? 0 : len;
 }
 
+/* As a browser writes it: four decimal numbers, or IPv6 in brackets. inet_pton(3) takes nothing else. */
+static bool is_address(const char *host, size_t len)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr address;
+    bool v6 = len > 2 && host[0] == '[' && host[len - 1] == ']';
+
+    if (v6) {
+        host++;
+        len -= 2;
+    }
+    if (len >= sizeof text)
+        return false;
+    memcpy(text, host, len);
+    text[len] = 0;
+    return inet_pton(v6 ? AF_INET6 : AF_INET, text, &address) == 1;
+}
+
 bool host_allowed(const struct hosts *hosts, const char *host)
 {
     size_t len = host ? host_len(host) : 0;
 
+    if (len > 0 && is_address(host, len))
+        return true;
     for (size_t i = 0; i < hosts->count && len > 0; i++)
         if (strlen(hosts->names[i]) == len && strncasecmp(hosts->names[i], host, len) == 0)
             return true;

@@ -19,6 +19,8 @@ enum route {
     ROUTE_NONE,
     ROUTE_ASSET, /* / and what else has no /api in front */
     ROUTE_METRICS,
+    ROUTE_HEALTH,
+    ROUTE_READY,
     ROUTE_OPENAPI,
     ROUTE_STORES,
     ROUTE_NAMES,
@@ -60,9 +62,10 @@ const char *route_path(enum route route);
 const char *route_methods(enum route route);
 
 /* Names under which this server may be asked: what a page of another site, whose name was made to
- * point at us (DNS rebinding), cannot say. */
+ * point at us (DNS rebinding), cannot say. An address (10.2.3.4, [2001:db8::7]) is always allowed: a
+ * browser sends one only if the page itself came from it. */
 struct hosts {
-    const char *const *names; /* "localhost", "[::1]"; any port */
+    const char *const *names; /* "localhost"; any port */
     size_t count;
 };
 bool host_allowed(const struct hosts *hosts, const char *host);

@@ -11,6 +11,7 @@ import time
 import unittest
 import urllib.request
 
+import schema
 from bed import ADMIN, LIMIT, OTHER, TAKER, TOKENS, VIEWER, Events, Redis, Serve, until
 
 LEASE = '/api/v1/leases/' + '0' * 32
@@ -52,8 +53,13 @@ class Rights(unittest.TestCase):
     def test_host(self):
         for host, code in (('localhost', 200), ('127.0.0.1:1', 200), ('[::1]:80', 200), ('locks.example', 200), ('LOCKS.example:99', 200),
                            ('evil.example', 403), ('localhost.evil.example', 403), ('', 403), ('localhost:80@evil', 403),
-                           ('127.0.0.1.evil', 403), ('[::1', 403)):
+                           ('127.0.0.1.evil', 403), ('[::1', 403),
+                           # An address is no name that could be made to point here: Prometheus and the kubelet write the pod's.
+                           ('192.0.2.2:7411', 200), ('10.2.3.4', 200), ('127.0.0.2', 200), ('[2001:db8::7]:7411', 200), ('[::ffff:10.1.2.3]', 200),
+                           ('10.2.3', 403), ('10.2.3.4.', 403), ('0x0a.2.3.4', 403), ('010.2.3.4.5', 403), ('2001:db8::7', 403), ('[10.2.3.4]', 403),
+                           ('[::1]evil', 403), ('10.2.3.4evil', 403), ('[locks.example]', 403), ('[]', 403), ('10.2.3.256', 403)):
             self.assertEqual(self.serve.call('GET', '/api/v1/stores', headers={'Host': host})[0], code, host)
+            self.assertEqual(self.serve.call('GET', '/metrics', headers={'Host': host})[0], code, host)
         self.assertEqual(self.serve.call('GET', '/', headers={'Host': 'evil.example'})[0], 403, 'not even the page')
 
     def raw(self, text):
@@ -93,10 +99,23 @@ class Rights(unittest.TestCase):
 
     def test_origin(self):
         for origin, code in (('http://localhost', 200), ('https://localhost', 200), ('http://evil.example', 403), ('null', 403),
-                             ('http://localhost.evil', 403), ('http://127.0.0.1', 403), ('file://localhost', 403)):
+                             ('http://localhost.evil', 403), ('http://127.0.0.1', 403), ('http://192.0.2.2', 403), ('file://localhost', 403)):
             headers = {'Host': 'localhost', 'Origin': origin}
             self.assertEqual(self.serve.call('GET', '/api/v1/stores', headers=headers)[0], code, origin)
         self.assertEqual(self.serve.call('GET', '/metrics', headers={'Sec-Fetch-Site': 'cross-site'})[0], 403)
+
+    def test_origin_of_an_address(self):
+        for origin, code in (('http://10.2.3.4:7411', 200), ('http://10.2.3.5:7411', 403), ('http://10.2.3.4', 403), ('http://evil.example', 403)):
+            headers = {'Host': '10.2.3.4:7411', 'Origin': origin}
+            self.assertEqual(self.serve.call('GET', '/api/v1/stores', headers=headers)[0], code, origin)
+
+    def test_probes_say_a_status_and_nothing_else(self):
+        """Without a token, by the address of a pod, as the kubelet asks."""
+        for path in ('/healthz', '/readyz'):
+            self.assertEqual(self.serve.call('GET', path, token=None, headers={'Host': '10.2.3.4:7411'}), (200, {'status': 'OK'}), path)
+            schema.check_answer(path, 'get', 200, {'status': 'OK'})
+            self.assertEqual(self.serve.call('POST', path, {}, token=None)[0], 405)
+            self.assertEqual(self.serve.call('GET', path, token=None, headers={'Host': 'evil.example'})[0], 403, 'the same rule as everywhere')
 
     def test_a_form_of_another_site_does_nothing(self):
         body = '{"name": "csrf"}'
@@ -215,6 +234,27 @@ class Alone(unittest.TestCase):
             self.assertEqual(serve.call('POST', '/api/v1/stores/0/names/x/break', {'name': 'x', 'token': '1'}, None)[0], 401)
         finally:
             self.assertEqual(serve.close(), 0)
+
+    def test_ready_when_each_store_has_answered_or_failed(self):
+        """An outage does not make it unready: the page that says so stays. A store that says nothing yet is waited for."""
+        with socket.socket() as silent:
+            silent.bind(('127.0.0.1', 0))
+            silent.listen(64)
+            serve = Serve(self.store, 'redis://127.0.0.1:%d?op_timeout=60s' % silent.getsockname()[1], tokens=None)
+            try:
+                code, answer = serve.call('GET', '/readyz', token=None)
+                healthy = serve.call('GET', '/healthz', token=None)[0]
+                unknown = serve.call('GET', '/api/v1/stores', token=None)[1]['stores'][1]['since'] is None
+                if unknown:  # if this machine took longer than the open may take, there was nothing to see
+                    self.assertEqual((code, answer['status']), (503, 'UNAVAILABLE'), 'the second one says nothing')
+                    self.assertNotIn('127.0.0.1', str(answer), 'not which one')
+                    schema.check_answer('/readyz', 'get', 503, answer)
+                self.assertEqual(healthy, 200)
+                silent.close()
+                until(lambda: serve.call('GET', '/readyz', token=None)[0] == 200, 'it has failed as well')
+                self.assertFalse(any(store['up'] for store in serve.call('GET', '/api/v1/stores', token=None)[1]['stores']))
+            finally:
+                self.assertEqual(serve.close(), 0)
 
     def test_no_password_in_any_answer(self):
         """Also of a URL that is wrong: a / or a ? in a password has to be escaped."""
