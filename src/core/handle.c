@@ -46,6 +46,7 @@ void hfi_slot_give(struct hfi_table *table, void *memory)
     uint64_t head = atomic_load(&table->free);
     uint64_t next;
 
+    /* Revoked by whoever gives it back. */
     assert(atomic_load(&slot->handle) == 0);
     if (hfi_slot_worn(table, slot))
         return;
@@ -92,6 +93,7 @@ static char *get_chunk(struct hfi_table *table, uint32_t chunk)
     if (memory)
         return memory;
 
+    /* A constant. */
     assert(table->slot_size % CACHE_LINE == 0);
     fresh = hfi_calloc(1, size + CACHE_LINE);
     if (!fresh)

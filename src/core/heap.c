@@ -64,6 +64,7 @@ void hfi_heap_set(struct hfi_heap *heap, struct hfi_timer *timer, int64_t due_ms
 {
     timer->due_ms = due_ms;
     if (timer->place == 0) {
+        /* Reserved before the request was sent. */
         assert(heap->count < heap->room);
         heap->count++;
         put(heap, heap->count, timer);

@@ -51,6 +51,7 @@ void hfi_idle_next_token(struct hfi_lease *lease)
 {
     struct hfi_linger *linger = &lease->linger;
 
+    /* All callers ask before, under the same lock; blocks of a store are checked (take_block). */
     assert(has_token(lease));
     if (lease->token < linger->last) {
         lease->token++;

@@ -226,6 +226,7 @@ void hfi_lease_free(struct hfi_lease *lease)
     lease->hot = false;
     lease->exported = false;
     lease->orphan = false;
+    /* Who has the last part has taken the others away before, whatever the store has said. */
     assert(!lease->link && !lease->timed && lease->timer.place == 0);
     assert(hfi_list_empty(&lease->queue) && hfi_list_empty(&lease->settling));
     assert(hfi_list_empty(&lease->events.notice));

@@ -113,6 +113,7 @@ void hfi_registry_add(const struct hfi_engine *engine)
             return;
 
     index = atomic_fetch_add(&added_count, 1);
+    /* A mistake of the program that adds it. */
     assert(index < HFI_REGISTRY_ADDED_MAX && engine->abi == HFI_ENGINE_ABI);
     if (index < HFI_REGISTRY_ADDED_MAX)
         atomic_store(&added[index], engine);

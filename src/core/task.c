@@ -59,6 +59,7 @@ static hf_status show_no_child(struct hfi_task *task)
     task->child.op = NULL;
     task->child.lease = NULL;
     task->child.given_up = false;
+    /* A step begins as many children as it says, each with memory or without. */
     assert(task->without > 0);
     task->without--;
     return hfi_error_memory(&task->child.error);
@@ -83,6 +84,7 @@ hf_status hfi_task_run(struct hfi_task *task)
             hfi_child_free(child);
         }
     }
+    /* Likewise: all were taken above. */
     assert(hfi_list_empty(&task->children) && task->without == 0);
     return status;
 }

@@ -13,6 +13,7 @@ static inline int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* No peer chooses a state: the functions below leave LOST out before they look at an answer, and every other change is allowed. */
 bool hfi_state_may(hf_state from, hf_state to)
 {
     static const bool may[4][4] = {

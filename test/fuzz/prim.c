@@ -66,6 +66,8 @@ static void latch(struct fuzz_input in)
 static void limit(struct fuzz_input in)
 {
     static unsigned char made[HFI_LIMIT_ROOM_MAX];
+    const struct hfi_limit_rule any = { .rate = 0 };
+    const struct hfi_limit_ask look = { .act = HFI_LIMIT_LOOK };
     struct hfi_limit_rule rule;
     struct hfi_limit_answer answer, next;
     uint8_t what = fuzz_byte(&in);
@@ -80,9 +82,11 @@ static void limit(struct fuzz_input in)
     ask.permits = 1 + fuzz_byte(&in);
     ask.wait_us = (int64_t)fuzz_number(&in, 4);
     ask.at_us = (int64_t)(fuzz_number(&in, 8) >> 12);
-    if (hfi_limit_rule(algorithm, rate, period_us,
-                       algorithm == HF_LIMIT_ALGORITHM_BUCKET ? rate : 0, &rule) ||
-        ask.permits > hfi_limit_most(&rule))
+    if (ask.act == HFI_LIMIT_UNSET || (ask.act == HFI_LIMIT_LOOK && what & 0x20))
+        rule = any; /* as prim/limit.c asks */
+    else if (hfi_limit_rule(algorithm, rate, period_us,
+                            algorithm == HF_LIMIT_ALGORITHM_BUCKET ? rate : 0, &rule) ||
+             ask.permits > hfi_limit_most(&rule))
         return;
     /* A head that does not fit is refused at once: as often as not, put in the right one. */
     exact = fuzz_exact(in.at, in.len);
@@ -97,6 +101,8 @@ static void limit(struct fuzz_input in)
 
         hfi_limit_decide(&rule, &ask, now_us, after, answer.len, made, &next);
         MUST(next.said != HFI_LIMIT_MISMATCH && next.said != HFI_LIMIT_VERSION);
+        hfi_limit_decide(&any, &look, now_us, after, answer.len, made, &next);
+        MUST(next.said == HFI_LIMIT_SEEN_IT || next.said == HFI_LIMIT_NONE);
         free(after);
     }
     free(exact);

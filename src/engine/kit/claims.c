@@ -18,6 +18,7 @@ void hfi_claims_add(struct hfi_claims *claims, struct hfi_claim_entry *entry,
 {
     struct hfi_claim_entry **at = &claims->buckets[bucket(claim->owner)];
 
+    /* A new entry: an answer finds one by owner, and adds none twice. */
     assert(!entry->claim);
     entry->claim = claim;
     memcpy(entry->owner, claim->owner, HFI_OWNER_LEN);
@@ -29,6 +30,7 @@ void hfi_claims_remove(struct hfi_claims *claims, struct hfi_claim_entry *entry)
 {
     struct hfi_claim_entry **at = &claims->buckets[bucket(entry->owner)];
 
+    /* It is freed with this; what comes later for its owner does not find it. */
     assert(entry->claim);
     while (*at != entry)
         at = &(*at)->next;

@@ -12,6 +12,7 @@ bool hfi_source_add(struct hfi_source *source, struct hfi_reactor *reactor,
 {
     uint32_t slot = 0;
 
+    /* When something is made; no peer has a part in that. */
     assert(!source->reactor);
     while (slot < reactor->source_count && reactor->sources[slot])
         slot++;

@@ -87,6 +87,7 @@ void hfi_stream_greet(struct hfi_stream *stream)
 
 void hfi_stream_up(struct hfi_stream *stream)
 {
+    /* Replies of another state go elsewhere (the engines' take). */
     assert(stream->state == HFI_STREAM_GREETING);
     stream->state = HFI_STREAM_UP;
     if (stream->was_up && stream->source.reactor && stream->source.reactor->host)

@@ -89,6 +89,7 @@ struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n)
     struct hfi_epoch target;
     struct whole whole = { .highest = NULL };
 
+    /* Hosts of the URL; a node's own number is only compared. */
     assert(n > 0 && n <= HFI_NODES_MAX);
     if (stuck(nodes, n, &whole, &heal))
         return heal;
@@ -178,6 +179,7 @@ static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *w
  */
 void hfi_start_marker(const unsigned char *start_id, unsigned node, unsigned char *ret_marker)
 {
+    /* Our index. */
     assert(node < HFI_NODES_MAX);
     memcpy(ret_marker, start_id, HFI_EPOCH_ID);
     ret_marker[HFI_EPOCH_ID - 1] = (unsigned char)(node + 1);

@@ -39,6 +39,7 @@ unsigned hfi_majority(unsigned n)
 
 void hfi_ballot_init(struct hfi_ballot *ballot, unsigned n)
 {
+    /* Hosts of the URL. */
     assert(n > 0 && n <= HFI_NODES_MAX);
     memset(ballot, 0, sizeof *ballot);
     ballot->n = n;
@@ -47,6 +48,7 @@ void hfi_ballot_init(struct hfi_ballot *ballot, unsigned n)
 
 static struct hfi_ballot_node *place(struct hfi_ballot *ballot, unsigned node)
 {
+    /* Our index. */
     assert(node < ballot->n);
     return &ballot->node[node];
 }
@@ -63,6 +65,7 @@ void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t count
     bool known = at->vote == HFI_VOTE_GRANTED && at->choice == choice &&
                  (counter == at->granted || counter == at->written);
 
+    /* Each wire refuses 0, and less than one token for each that it asked for. */
     assert(counter > 0);
     /* Another counter means another grant: our record there had ended and was made again. What the
      * first one witnessed stays true, but others see the later one. */
@@ -75,6 +78,7 @@ void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t count
 
 void hfi_ballot_voted(struct hfi_ballot *ballot, unsigned node, enum hfi_vote vote)
 {
+    /* A constant of the caller. */
     assert(vote != HFI_VOTE_GRANTED);
     *place(ballot, node) = (struct hfi_ballot_node){ .vote = vote };
 }
@@ -305,6 +309,7 @@ enum hfi_tally hfi_tally(unsigned n, unsigned yes, unsigned no, unsigned open)
 {
     unsigned need = hfi_majority(n);
 
+    /* The leg of a node is closed before its answer is counted, once: round.c asks no node twice at a time. */
     assert(yes + no + open <= n);
     if (yes >= need)
         return HFI_TALLY_YES;

@@ -59,6 +59,7 @@ static hf_status stopped(const struct sql_acquire *a)
 static void enter(struct sql_acquire *a, enum hfi_waiter_state state)
 {
     pthread_mutex_lock(&a->wait.store->lock);
+    /* No answer chooses a step: after CANCELLING nothing is asked again, since what stopped the acquire stays. */
     assert(hfi_waiter_may(a->wait.state, state));
     a->wait.state = state;
     pthread_mutex_unlock(&a->wait.store->lock);
@@ -203,6 +204,8 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
         return take_grant(a, (uint64_t)sql_int(&r->rows, 0, 1), (uint32_t)sql_int(&r->rows, 0, 2),
                           r->sent_ms, sql_int(&r->rows, 0, 3));
     case HFI_ANSWER_QUEUED:
+        if (!op->may_wait) /* no routine of ours says so; nobody would hear of the grant */
+            break;
         return still_waiting(a, &r->rows, r->sent_ms);
     case HFI_ANSWER_BUSY:
         if (op->may_wait && !wanted_wait)
@@ -217,11 +220,11 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
     case HFI_ANSWER_FORGOTTEN:
         if (op->claim->flags & HFI_CLAIM_REPLACES)
             return end(a, HF_LOST);
-        /* fall through */
+        break;
     default:
-        return end(a,
-                   hfi_error_set(&op->error, HF_UNKNOWN, 0, "an unexpected answer of a function"));
+        break;
     }
+    return end(a, hfi_error_set(&op->error, HF_UNKNOWN, 0, "an unexpected answer of a function"));
 }
 
 static enum sql_step ask(struct sql_acquire *a)

@@ -78,6 +78,7 @@ bool sql_wait_sleep(struct sql_wait *wait, int64_t until_ms)
     struct sql_store *store = wait->store;
     bool suspended;
 
+    /* An acquire that may not wait never sleeps, whatever is answered (asked()). */
     assert(wait->listed);
     pthread_mutex_lock(&store->lock);
     suspended = !wait->op->blocking && !atomic_load(&wait->woken) && suspend(wait, until_ms);
