@@ -283,8 +283,8 @@ struct hfi_renewal {
  */
 struct hfi_op {
     enum hfi_op_kind kind;
-    /* hfi_now_ms() time; HFI_NEVER: none. Core calls cancel() when it has passed, so that INLINE and EVENT
-     * engines need not look at it. */
+    /* hfi_now_ms() time; HFI_NEVER: none. When it has passed, core calls cancel() for an op that may wait, and for an acquire
+     * that a thread waits for. Any other op ends by itself: in an EVENT engine the reactor sees to that (kit/reactor.h). */
     int64_t deadline_ms;
     bool may_wait; /* ACQUIRE: queue if the name is busy; else finish with HF_BUSY */
     /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE), or stays until the op

@@ -117,6 +117,24 @@ const char *contract_url(void)
     return case_url;
 }
 
+const char *url_port(const char *url)
+{
+    const char *host = strstr(url, "://"), *at;
+    size_t len;
+
+    CHECK(host);
+    host += 3;
+    len = strcspn(host, "/?");
+    at = memchr(host, '@', len);
+    if (at) {
+        len -= (size_t)(at + 1 - host);
+        host = at + 1;
+    }
+    at = memchr(host, ':', len);
+    CHECK(at);
+    return at + 1;
+}
+
 const char *contract_server(void)
 {
     static char name[128];

@@ -40,10 +40,11 @@ extern hf_store_info contract_info; /* of the store under test */
 
 const char *contract_url(void); /* of this case */
 void contract_param(
-    const char *param);            /* "key=value" for the URL of this case, before it is used */
-const char *contract_server(void); /* of a store in memory: the name of its server */
-bool has(uint64_t cap);            /* HF_CAP_*: all of them */
-bool several_nodes(void);          /* Redlock: its nodes answer one after the other */
+    const char *param);                /* "key=value" for the URL of this case, before it is used */
+const char *contract_server(void);     /* of a store in memory: the name of its server */
+const char *url_port(const char *url); /* where the port stands in a URL with one host */
+bool has(uint64_t cap);                /* HF_CAP_*: all of them */
+bool several_nodes(void);              /* Redlock: its nodes answer one after the other */
 /* Every case that needs a capability says so first; returns false after it has checked that a
  * plain call answers HF_UNSUPPORTED where the case names one. */
 #define NEEDS(caps)     \

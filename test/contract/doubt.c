@@ -27,29 +27,10 @@ static hf_store *through, *direct;
 
 /* ---- the bed ------------------------------------------------------------------------------------- */
 
-/* The position of the port in a URL with one host. */
-static char *port_in(const char *url)
-{
-    char *host = strstr(url, "://"), *at;
-    size_t len;
-
-    CHECK(host);
-    host += 3;
-    len = strcspn(host, "/?");
-    at = memchr(host, '@', len);
-    if (at) {
-        len -= (size_t)(at + 1 - host);
-        host = at + 1;
-    }
-    at = memchr(host, ':', len);
-    CHECK(at);
-    return at + 1;
-}
-
 static const char *url_through(void)
 {
     static char url[600];
-    const char *port = port_in(contract_url());
+    const char *port = url_port(contract_url());
 
     snprintf(url, sizeof url, "%.*s%u%s", (int)(port - contract_url()), contract_url(),
              (unsigned)proxy_port(proxy), port + strspn(port, "0123456789"));
@@ -63,7 +44,7 @@ static int setup(void **state)
     /* Then it is away. To connect takes several answers that are held back. */
     if (strcmp(contract_info.engine, "zookeeper") != 0)
         contract_param("op_timeout=3s");
-    proxy = proxy_start((uint16_t)atoi(port_in(contract_url())));
+    proxy = proxy_start((uint16_t)atoi(url_port(contract_url())));
     EXPECT(HF_OK, hf_open(url_through(), NULL, &through, &contract_error));
     direct = open_store();
     return 0;

@@ -14,29 +14,10 @@
 static struct proxy *proxy;
 static unsigned port; /* the proxy's, also when it has gone */
 
-/* Where the port stands in a URL with one host. */
-static const char *port_in(const char *url)
-{
-    const char *host = strstr(url, "://"), *at;
-    size_t len;
-
-    CHECK(host);
-    host += 3;
-    len = strcspn(host, "/?");
-    at = memchr(host, '@', len);
-    if (at) {
-        len -= (size_t)(at + 1 - host);
-        host = at + 1;
-    }
-    at = memchr(host, ':', len);
-    CHECK(at);
-    return at + 1;
-}
-
 static hf_status open_now(const char *more, hf_store **ret_store)
 {
     hf_open_options options = HF_OPEN_OPTIONS_INIT;
-    const char *at = port_in(contract_url());
+    const char *at = url_port(contract_url());
     char url[700];
 
     snprintf(url, sizeof url, "%.*s%u%s%s", (int)(at - contract_url()), contract_url(), port,
@@ -73,7 +54,7 @@ static int setup(void **state)
         return -1;
     if (strcmp(contract_info.engine, "zookeeper") != 0)
         contract_param("op_timeout=1s"); /* then it is away */
-    proxy = proxy_start((uint16_t)atoi(port_in(contract_url())));
+    proxy = proxy_start((uint16_t)atoi(url_port(contract_url())));
     port = proxy_port(proxy);
     proxy_refuse(proxy, true);
     return 0;

@@ -97,7 +97,8 @@ hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host,
     reactor->host = host;
     reactor->ops = ops;
     reactor->told_ms = INT64_MIN;
-    reactor->soonest_ms = HFI_NEVER;
+    reactor->soonest_ms = reactor->limit_ms = HFI_NEVER;
+    hfi_list_init(&reactor->limited);
     reactor->done_end = &reactor->done;
     reactor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     reactor->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -129,12 +130,62 @@ void hfi_reactor_done(struct hfi_reactor *reactor)
 
 /* ---- ops -------------------------------------------------------------------------------------- */
 
+static struct hfi_op *limited_op(struct hfi_list *node)
+{
+    return hfi_container(hfi_container(node, struct hfi_reactor_op, limited), struct hfi_op, room);
+}
+
+/*
+ * An op that may not wait ends at its deadline, whether a thread of core waits for it or not. Most are finished long before:
+ * so the time is not moved when one is, and is looked at again when it has come.
+ */
+static void limit(struct hfi_reactor *reactor, struct hfi_op *op)
+{
+    struct hfi_list *after = reactor->limited.prev;
+
+    if (op->may_wait || op->deadline_ms == HFI_NEVER || !reactor->ops[op->kind].cancel)
+        return;
+    while (after != &reactor->limited && limited_op(after)->deadline_ms > op->deadline_ms)
+        after = after->prev;
+    hfi_list_append(after->next, &room(op)->limited);
+    if (op->deadline_ms < reactor->limit_ms)
+        reactor->limit_ms = op->deadline_ms;
+    if (reactor->limit_ms < reactor->soonest_ms)
+        reactor->soonest_ms = reactor->limit_ms;
+}
+
+static void unlimit(struct hfi_op *op)
+{
+    if (room(op)->limited.next)
+        hfi_list_remove(&room(op)->limited);
+}
+
+/* Tell the engine of the ops whose deadline has passed. */
+static void end_limited(struct hfi_reactor *reactor, int64_t now_ms)
+{
+    struct hfi_op *op;
+
+    if (reactor->limit_ms > now_ms)
+        return;
+    while (!hfi_list_empty(&reactor->limited)) {
+        op = limited_op(reactor->limited.next);
+        if (op->deadline_ms > now_ms)
+            break;
+        unlimit(op);
+        reactor->ops[op->kind].cancel(reactor, op, HF_TIMEOUT);
+    }
+    reactor->limit_ms = hfi_list_empty(&reactor->limited)
+                            ? HFI_NEVER
+                            : limited_op(reactor->limited.next)->deadline_ms;
+}
+
 void hfi_reactor_submit(void *store, struct hfi_op *op)
 {
     struct hfi_reactor *reactor = of(store);
     const struct hfi_op_calls *calls = &reactor->ops[op->kind];
 
     hfi_reactor_enter(reactor);
+    limit(reactor, op);
     if (calls->begin)
         calls->begin(store, op);
     else
@@ -170,6 +221,7 @@ void hfi_reactor_finish(struct hfi_reactor *reactor, struct hfi_op *op, hf_statu
         else
             hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     }
+    unlimit(op);
     room(op)->next = NULL;
     room(op)->status = status;
     *reactor->done_end = op;
@@ -307,7 +359,7 @@ static int64_t source_next_ms(const struct hfi_source *source)
 
 static struct plan plan_sleep(const struct hfi_reactor *reactor)
 {
-    struct plan plan = { .due_ms = HFI_NEVER,
+    struct plan plan = { .due_ms = reactor->limit_ms,
                          .exact_ms = HFI_NEVER,
                          .listens = reactor->listeners > 0 };
     unsigned awaiting = 0;
@@ -535,6 +587,7 @@ static void work(struct hfi_reactor *reactor, const struct events *events, bool 
     reactor->napping = false;
     reactor->corked++;
     call_ready(reactor, events, now_ms);
+    end_limited(reactor, now_ms);
     call_due(reactor, now_ms);
     if (prepare)
         prepare_all(reactor, now_ms);

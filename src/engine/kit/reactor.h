@@ -16,6 +16,7 @@
 #define HFI_KIT_REACTOR_H
 
 #include "engine/engine.h"
+#include "util/list.h"
 
 #include <pthread.h>
 
@@ -66,8 +67,10 @@ struct hfi_source {
 
 /* What an engine does with one kind of op. With the lock; the op ends with hfi_reactor_finish(), at once or later. */
 struct hfi_op_calls {
-    void (*begin)(void *store, struct hfi_op *op);                    /* NULL: HF_UNSUPPORTED */
-    void (*cancel)(void *store, struct hfi_op *op, hf_status status); /* NULL: it never waits */
+    void (*begin)(void *store, struct hfi_op *op); /* NULL: HF_UNSUPPORTED */
+    /* End it early. Core asks for that (engine.h); and of an op that may not wait the reactor does, with HF_TIMEOUT, as soon
+     * as its deadline has passed. It may come more than once. NULL: the op never waits, and each of its requests has a time limit. */
+    void (*cancel)(void *store, struct hfi_op *op, hf_status status);
 };
 
 /* Embedded in the store, first. */
@@ -91,6 +94,8 @@ struct hfi_reactor {
     unsigned
         listeners; /* waiters for a message, which must be noticed soon even while the driver sleeps
                     * in read() of another source. Set by the engine */
+    struct hfi_list limited; /* ops that may not wait, by deadline_ms */
+    int64_t limit_ms;        /* none of them is earlier */
     struct hfi_op *done, **done_end;
     struct hfi_news *news, **news_end; /* of claims, for core */
     bool hears, told_hears;            /* hfi_reactor_hears(), and what core was told of it */
@@ -102,6 +107,7 @@ struct hfi_reactor {
 /* The first member of the engine's struct in op->room. */
 struct hfi_reactor_op {
     struct hfi_op *next;
+    struct hfi_list limited; /* in `limited` of the reactor; zeroed: it never was */
     hf_status status;
 };
 

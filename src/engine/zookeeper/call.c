@@ -65,6 +65,8 @@ static void answer(struct zk_call *call, const struct zk_reply *reply)
 
     if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
         call->store->connected = false; /* nothing more is sent until it is connected again */
+    else
+        call->store->heard_ms = hfi_now_ms();
     settle_leader(call, reply->rc);
     call->answer(call, reply);
     hfi_free(call);

@@ -89,9 +89,7 @@ static int64_t next_ms(const struct hfi_source *source)
     const struct zk_store *store = store_of(source);
     int64_t next_ms = zk_session_next_ms(store);
 
-    if (store->due_ms < next_ms)
-        next_ms = store->due_ms;
-    return store->op_due_ms < next_ms ? store->op_due_ms : next_ms;
+    return store->due_ms < next_ms ? store->due_ms : next_ms;
 }
 
 static void tick(struct hfi_source *source, int64_t now_ms)
@@ -100,7 +98,6 @@ static void tick(struct hfi_source *source, int64_t now_ms)
 
     zk_session_tick(store, now_ms);
     zk_claim_nodes_tick(store, now_ms);
-    zk_ops_tick(store, now_ms);
     zk_wanted_tick(store);
 }
 

@@ -6,6 +6,7 @@
 #include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 static hf_status init(struct zk_store *store, struct hfi_host *host, hf_error *err);
@@ -51,7 +52,7 @@ static hf_status init(struct zk_store *store, struct hfi_host *host, hf_error *e
 {
     hf_status status;
 
-    store->due_ms = store->op_due_ms = store->asked_ms = HFI_NEVER;
+    store->due_ms = store->asked_ms = HFI_NEVER;
     store->validity.timeout_ms = store->conf->timeout_ms;
     atomic_store(&host->max_ttl_ms, store->conf->timeout_ms);
     init_acl(store);
@@ -116,10 +117,35 @@ void zk_begin(struct zk_store *store, struct hfi_op *op)
 
 void zk_park(struct zk_store *store, struct hfi_op *op)
 {
+    if (op->deadline_ms <= hfi_now_ms()) {
+        zk_finish(store, op, HF_UNAVAILABLE, store->connected ? NULL : &store->why);
+        return;
+    }
     zk_op(op)->next = store->parked;
     store->parked = op;
-    if (op->deadline_ms < store->op_due_ms)
-        store->op_due_ms = op->deadline_ms;
+}
+
+bool zk_op_take(struct hfi_op **list, struct hfi_op *op)
+{
+    while (*list && *list != op)
+        list = &zk_op(*list)->next;
+    if (!*list)
+        return false;
+    *list = zk_op(op)->next;
+    return true;
+}
+
+/* The deadline of an op that is no claim has passed. If a server says nothing at all, its connection goes, and that answers
+ * every request on it; an op of many requests that are answered goes on. */
+static void end_late(void *self, struct hfi_op *op, hf_status status)
+{
+    struct zk_store *store = self;
+
+    (void)status;
+    if (zk_op_take(&store->parked, op))
+        zk_finish(store, op, HF_UNAVAILABLE, &store->why);
+    else if (store->connected && hfi_now_ms() - store->heard_ms >= ZK_SILENT_MS)
+        zk_session_drop(store);
 }
 
 /* Begin an op that needs a session: without one it is parked. */
@@ -138,17 +164,17 @@ static void begin_connected(void *self, struct hfi_op *op)
 
 static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ACQUIRE] = { zk_acquire, zk_cancel },
-    [HFI_OP_RELEASE] = { zk_release, NULL },
-    [HFI_OP_RENEW] = { zk_renew, NULL },
-    [HFI_OP_LIST] = { begin_connected, NULL },
-    [HFI_OP_LOOK] = { begin_connected, NULL },
-    [HFI_OP_BREAK] = { begin_connected, NULL },
-    [HFI_OP_ASK] = { begin_connected, NULL },
-    [HFI_OP_CELL_READ] = { begin_connected, NULL },
-    [HFI_OP_CELL_SWAP] = { begin_connected, NULL },
-    [HFI_OP_CELLS_COMMIT] = { begin_connected, NULL },
+    [HFI_OP_RELEASE] = { zk_release, zk_release_late },
+    [HFI_OP_RENEW] = { zk_renew, zk_renew_late },
+    [HFI_OP_LIST] = { begin_connected, end_late },
+    [HFI_OP_LOOK] = { begin_connected, end_late },
+    [HFI_OP_BREAK] = { begin_connected, end_late },
+    [HFI_OP_ASK] = { begin_connected, end_late },
+    [HFI_OP_CELL_READ] = { begin_connected, end_late },
+    [HFI_OP_CELL_SWAP] = { begin_connected, end_late },
+    [HFI_OP_CELLS_COMMIT] = { begin_connected, end_late },
     [HFI_OP_CELL_WAIT] = { zk_cell_wait, zk_cell_cancel },
-    [HFI_OP_TIME] = { begin_connected, NULL },
+    [HFI_OP_TIME] = { begin_connected, end_late },
 };
 
 void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err)

@@ -39,6 +39,8 @@
 #define ZK_STALL          3 /* a connection without an answer for this part of the timeout is dropped */
 #define ZK_ARM_MS         100  /* a lease that is held for longer watches its own node */
 #define ZK_STOP_MS        1500 /* a cancelled acquire ends with UNKNOWN then */
+#define ZK_SILENT_MS \
+    2000 /* a connection on which nothing was heard for so long is dropped when an op is late */
 #define ZK_TRIES_MAX \
     20                 /* attempts to make a node whose parents are deleted again and
                                 * again */
@@ -101,6 +103,7 @@ struct zk_store {
     int64_t beat_ms;   /* when the next heartbeat is due */
     int64_t asked_ms;  /* when the oldest unanswered request for the leader was sent; HFI_NEVER */
     unsigned asking;   /* how many are unanswered */
+    int64_t heard_ms;  /* connected: when the server last answered anything */
     hf_error why;      /* not connected */
 
     int socket_fd; /* the library's; -1: none */
@@ -116,7 +119,6 @@ struct zk_store {
     struct zk_call *failed;
     struct hfi_op *parked;     /* ops that are no claims: not connected */
     struct hfi_op *renewals;   /* waiting for the leader */
-    int64_t op_due_ms;         /* no deadline of these two lists is before */
     struct zk_member *members; /* room to parse a list in */
     size_t member_room;
 };
@@ -148,8 +150,10 @@ static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
 /* ---- engine.c */
 void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err);
 void zk_begin(struct zk_store *store, struct hfi_op *op); /* an op that is no claim; connected */
-/* Begin the op again when the store is connected: nothing has been changed or reported yet. */
+/* Begin the op again when the store is connected: nothing has been changed or reported yet. Its deadline may have passed. */
 void zk_park(struct zk_store *store, struct hfi_op *op);
+bool zk_op_take(struct hfi_op **list,
+                struct hfi_op *op); /* out of a list of the store; false: it is not there */
 
 /* ---- drive.c */
 extern const struct hfi_source_calls zk_library_calls;
@@ -210,9 +214,11 @@ void zk_wanted_asked(struct zk_claim_node *node, const struct zk_reply *reply);
 /* ---- lease.c */
 void zk_release(void *self, struct hfi_op *op);
 void zk_renew(void *self, struct hfi_op *op);
+/* Their deadline has passed. */
+void zk_release_late(void *self, struct hfi_op *op, hf_status status);
+void zk_renew_late(void *self, struct hfi_op *op, hf_status status);
 void zk_renewals_confirmed(struct zk_store *store, int64_t sent_ms);
 void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms);
-void zk_ops_tick(struct zk_store *store, int64_t now_ms);
 
 /* ---- inspect.c, cells.c, doctor.c */
 void zk_list(struct zk_store *store, struct hfi_op *op);

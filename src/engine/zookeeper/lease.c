@@ -47,10 +47,21 @@ void zk_release(void *self, struct hfi_op *op)
         return;
     }
     node->release = op;
-    if (op->deadline_ms < store->due_ms)
-        store->due_ms = op->deadline_ms;
     if (node->state != ZK_LEAVING || (node->calls == 0 && store->connected))
         zk_claim_node_drop(node);
+}
+
+/* It goes on leaving; the next release hears how that ended. */
+void zk_release_late(void *self, struct hfi_op *op, hf_status status)
+{
+    struct zk_store *store = self;
+    struct zk_claim_node *node = zk_claim(op->claim)->node;
+
+    (void)status;
+    if (!node || node->release != op)
+        return; /* it has ended */
+    node->release = NULL;
+    zk_finish(store, op, HF_UNKNOWN, store->connected ? NULL : &store->why);
 }
 
 /* ---- renewal ------------------------------------------------------------------------------------- */
@@ -101,10 +112,20 @@ void zk_renew(void *self, struct hfi_op *op)
     zk_op(op)->since_ms = now_ms;
     zk_op(op)->next = store->renewals;
     store->renewals = op;
-    if (op->deadline_ms < store->op_due_ms)
-        store->op_due_ms = op->deadline_ms;
     if (store->connected)
         zk_beat(store);
+}
+
+void zk_renew_late(void *self, struct hfi_op *op, hf_status status)
+{
+    struct zk_store *store = self;
+
+    (void)status;
+    if (!zk_op_take(&store->renewals, op))
+        return; /* it has ended */
+    for (size_t i = 0; i < op->u.renew.count; i++)
+        op->u.renew.items[i].status = HF_UNAVAILABLE;
+    zk_finish(store, op, HF_UNAVAILABLE, store->connected ? NULL : &store->why);
 }
 
 /* The leader has answered what was sent at sent_ms: renewals that were asked for before are done. */
@@ -178,9 +199,6 @@ static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
         zk_finish(store, node->op, HF_UNKNOWN, store->connected ? NULL : &store->why);
         node->op = NULL;
         node->due_ms = HFI_NEVER;
-    } else if (node->release && node->release->deadline_ms <= now_ms) {
-        zk_finish(store, node->release, HF_UNKNOWN, store->connected ? NULL : &store->why);
-        node->release = NULL;
     }
 }
 
@@ -193,8 +211,6 @@ static int64_t claim_node_due(const struct zk_claim_node *node)
     if ((node->state == ZK_HELD && node->watch != ZK_WATCH_OWN) ||
         (node->op && node->stop != HF_OK))
         due_ms = node->due_ms < due_ms ? node->due_ms : due_ms;
-    if (node->release && node->release->deadline_ms < due_ms)
-        due_ms = node->release->deadline_ms;
     return due_ms;
 }
 
@@ -211,33 +227,4 @@ void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms)
         if (due_ms < store->due_ms)
             store->due_ms = due_ms;
     }
-}
-
-/* End the ops that have waited too long for a connection, or for the leader. */
-static void ops_tick(struct zk_store *store, struct hfi_op **list, int64_t now_ms)
-{
-    struct hfi_op *op;
-
-    while ((op = *list)) {
-        if (op->deadline_ms > now_ms) {
-            if (op->deadline_ms < store->op_due_ms)
-                store->op_due_ms = op->deadline_ms;
-            list = &zk_op(op)->next;
-            continue;
-        }
-        *list = zk_op(op)->next;
-        if (op->kind == HFI_OP_RENEW)
-            for (size_t i = 0; i < op->u.renew.count; i++)
-                op->u.renew.items[i].status = HF_UNAVAILABLE;
-        zk_finish(store, op, HF_UNAVAILABLE, store->connected ? NULL : &store->why);
-    }
-}
-
-void zk_ops_tick(struct zk_store *store, int64_t now_ms)
-{
-    if (now_ms < store->op_due_ms)
-        return;
-    store->op_due_ms = HFI_NEVER;
-    ops_tick(store, &store->renewals, now_ms);
-    ops_tick(store, &store->parked, now_ms);
 }

@@ -98,7 +98,8 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
         store->met = store->connected = store->fresh = true;
         store->greeting = false;
         store->turned_away = 0;
-        store->beat_ms = hfi_now_ms() + store->validity.timeout_ms / ZK_BEATS;
+        store->heard_ms = hfi_now_ms();
+        store->beat_ms = store->heard_ms + store->validity.timeout_ms / ZK_BEATS;
         return;
     }
     if (state == ZOO_EXPIRED_SESSION_STATE)
