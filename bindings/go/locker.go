@@ -10,13 +10,67 @@ import (
 
 // Mutex is a [sync.Locker] over a lock of a store, for code that knows only that interface. What such code cannot be told is a
 // panic with the *[Error]: a lock that cannot be acquired, and an Unlock that finds the lease lost.
+//
+// After a loss another goroutine may lock it before the first one has called Unlock. Goroutines have no identity, so Unlock
+// takes the lost lease first: the panic may come in the goroutine that holds the new one, and that one is given back by the
+// Unlock of the other goroutine. No Unlock releases a lease while a lost one is left.
 type Mutex struct {
 	store   *Store
 	name    string
 	options []Option
+	held    held
+}
 
-	mu    sync.Mutex
-	lease *Lease
+// held is what was acquired through one object and not released.
+type held struct {
+	mu  sync.Mutex
+	all []*Lease
+}
+
+func (h *held) add(lease *Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, lease)
+}
+
+// last returns the youngest one; nil: there is none.
+func (h *held) last() *Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.all) == 0 {
+		return nil
+	}
+	return h.all[len(h.all)-1]
+}
+
+// take returns the one that is to be released: a lost one, else the one with the lowest token. Of leases that exclude each
+// other only the newest can be held, and the others are lost even if this process has not been told yet. nil: there is none.
+func (h *held) take() *Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.all) == 0 {
+		return nil
+	}
+	first := 0
+	if len(h.all) > 1 {
+		for i := range h.all[1:] {
+			if before(h.all[i+1], h.all[first]) {
+				first = i + 1
+			}
+		}
+	}
+	lease := h.all[first]
+	h.all = append(h.all[:first], h.all[first+1:]...)
+	return lease
+}
+
+// before says whether a is to be released before b.
+func before(a, b *Lease) bool {
+	aLost, bLost := a.State() == StateLost, b.State() == StateLost
+	if aLost != bLost {
+		return aLost
+	}
+	return a.Token() < b.Token()
 }
 
 var (
@@ -35,7 +89,7 @@ func (m *Mutex) Lock() {
 	if err != nil {
 		panic(err)
 	}
-	m.set(lease)
+	m.held.add(lease)
 }
 
 // TryLock acquires it if it is free.
@@ -47,31 +101,15 @@ func (m *Mutex) TryLock() bool {
 	if err != nil {
 		panic(err)
 	}
-	m.set(lease)
+	m.held.add(lease)
 	return true
 }
 
-func (m *Mutex) set(lease *Lease) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.lease = lease
-}
-
-// Lease returns the present lease, nil if it is not locked through this Mutex.
-func (m *Mutex) Lease() *Lease {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lease
-}
+// Lease returns the lease that was acquired last, nil if it is not locked through this Mutex.
+func (m *Mutex) Lease() *Lease { return m.held.last() }
 
 // Unlock releases it.
-func (m *Mutex) Unlock() {
-	m.mu.Lock()
-	lease := m.lease
-	m.lease = nil
-	m.mu.Unlock()
-	unlock(lease)
-}
+func (m *Mutex) Unlock() { unlock(m.held.take()) }
 
 // unlock panics if the lease was lost. A store that could not be told is told in the background.
 func unlock(lease *Lease) {
@@ -89,9 +127,8 @@ type RWMutex struct {
 	name    string
 	options []Option
 
-	mu      sync.Mutex
-	writer  *Lease
-	readers []*Lease
+	writers held
+	readers held
 }
 
 // RWMutex returns a read-write lock with the methods of [sync.RWMutex].
@@ -111,12 +148,10 @@ func (m *RWMutex) acquire(kind Kind, try bool) bool {
 	if err != nil {
 		panic(err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if kind == KindShared {
-		m.readers = append(m.readers, lease)
+		m.readers.add(lease)
 	} else {
-		m.writer = lease
+		m.writers.add(lease)
 	}
 	return true
 }
@@ -134,25 +169,10 @@ func (m *RWMutex) RLock() { m.acquire(KindShared, false) }
 func (m *RWMutex) TryRLock() bool { return m.acquire(KindShared, true) }
 
 // Unlock releases the writer.
-func (m *RWMutex) Unlock() {
-	m.mu.Lock()
-	lease := m.writer
-	m.writer = nil
-	m.mu.Unlock()
-	unlock(lease)
-}
+func (m *RWMutex) Unlock() { unlock(m.writers.take()) }
 
 // RUnlock releases one reader. They are all the same.
-func (m *RWMutex) RUnlock() {
-	m.mu.Lock()
-	var lease *Lease
-	if n := len(m.readers); n > 0 {
-		lease = m.readers[n-1]
-		m.readers = m.readers[:n-1]
-	}
-	m.mu.Unlock()
-	unlock(lease)
-}
+func (m *RWMutex) RUnlock() { unlock(m.readers.take()) }
 
 // RLocker returns a [sync.Locker] whose Lock and Unlock are RLock and RUnlock.
 func (m *RWMutex) RLocker() sync.Locker { return (*rlocker)(m) }

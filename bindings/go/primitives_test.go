@@ -396,6 +396,77 @@ func TestLockers(t *testing.T) {
 	})
 }
 
+// tokens of the holders of a name.
+func tokens(t *testing.T, store *Store, name string) []uint64 {
+	t.Helper()
+	view, err := store.Inspect(bg, name)
+	must(t, err)
+	found := []uint64{}
+	for _, entry := range view.Entries {
+		for _, holder := range entry.Holders {
+			found = append(found, holder.Token)
+		}
+	}
+	return found
+}
+
+// The lease of A is lost, and B locks through the same object: no Unlock gives the lease of B away while that of A is left.
+func TestTwoHoldersThroughOneObject(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		mutex, rw := store.Mutex("m"), store.RWMutex("rw")
+		for _, of := range []struct {
+			name         string
+			lock, unlock func()
+		}{
+			{"m", mutex.Lock, mutex.Unlock},
+			{"rw", rw.Lock, rw.Unlock},
+			{"rw", rw.RLock, rw.RUnlock},
+			{"rw", rw.RLocker().Lock, rw.RLocker().Unlock},
+		} {
+			of.lock() // A
+			lost := tokens(t, store, of.name)
+			equal(t, len(lost), 1)
+			must(t, store.Break(bg, of.name, lost[0]))
+			of.lock() // B
+			now := tokens(t, store, of.name)
+			equal(t, len(now), 1)
+			equal(t, errors.Is(panicOf(of.unlock), ErrLost), true) // A
+			equal(t, tokens(t, store, of.name), now)
+			of.unlock() // B
+			equal(t, len(tokens(t, store, of.name)), 0)
+			panics(t, of.unlock)
+		}
+		mutex.Lock()
+		must(t, store.Break(bg, "m", mutex.Lease().Token()))
+		mutex.Lock()
+		equal(t, mutex.Lease().Token(), tokens(t, store, "m")[0])
+		panics(t, mutex.Unlock)
+		mutex.Unlock()
+		// Of two readers the second one is lost.
+		rw.RLock()
+		first := tokens(t, store, "rw")[0]
+		rw.RLock()
+		for _, token := range tokens(t, store, "rw") {
+			if token != first {
+				must(t, store.Break(bg, "rw", token))
+			}
+		}
+		await(t, "the loss", func() bool { return rw.readers.last().State() == StateLost })
+		equal(t, errors.Is(panicOf(rw.RUnlock), ErrLost), true)
+		equal(t, tokens(t, store, "rw"), []uint64{first})
+		rw.RUnlock()
+		must(t, store.Close())
+	})
+}
+
+// panicOf returns the error that fn panics with.
+func panicOf(fn func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	fn()
+	return nil
+}
+
 func panics(t *testing.T, fn func()) {
 	t.Helper()
 	defer func() {

@@ -261,6 +261,111 @@ CASE(a_lost_owner_unlocks_only_its_own)
     other.join();
 }
 
+// A has lost its lease, and B has locked through the same object. `unlock` says how it went.
+template <typename Lock, typename Unlock>
+static void check_two_holders(const store &s, std::string_view name, Lock lock, Unlock unlock)
+{
+    const auto holder = [&] {
+        const holdfast::view seen = s.inspect(name);
+        CHECK(seen.entries.size() == 1 && seen.entries[0].holders.size() == 1);
+        return seen.entries.empty() ? std::uint64_t{ 0 } : seen.entries[0].holders[0].token;
+    };
+    std::atomic<int> step{ 0 };
+    const auto reach = [&](int wanted) { CHECK(check::await([&] { return step >= wanted; })); };
+
+    // Two threads: each gets what is its own.
+    std::thread a([&] {
+        lock();
+        step = 1;
+        reach(3);
+        CHECK(unlock().status() == holdfast::status::lost);
+        step = 4;
+    });
+    reach(1);
+    s.break_lease(name, holder());
+    std::thread b([&] {
+        lock();
+        step = 2;
+        reach(5);
+        CHECK(unlock().status() == holdfast::status::ok);
+        step = 6;
+    });
+    reach(2);
+    const std::uint64_t held = holder();
+    step = 3;
+    reach(4);
+    CHECK(holder() == held);
+    step = 5;
+    reach(6);
+    a.join();
+    b.join();
+    CHECK(check::holders(s, name) == 0);
+
+    // One thread, and one that has locked nothing: the lost one first.
+    for (const bool same : { true, false }) {
+        lock();
+        s.break_lease(name, holder());
+        lock();
+        const std::uint64_t again = holder();
+        holdfast::status first{}, second{};
+        const auto both = [&] {
+            first = unlock().status();
+            CHECK(holder() == again);
+            second = unlock().status();
+        };
+        if (same)
+            both();
+        else
+            std::thread(both).join();
+        CHECK(first == holdfast::status::lost && second == holdfast::status::ok);
+        CHECK(check::holders(s, name) == 0);
+        CHECK(unlock().status() == holdfast::status::invalid);
+    }
+}
+
+CASE(two_holders_through_one_object)
+{
+    store s(check::url);
+    holdfast::mutex m(s, "locks/two");
+    holdfast::recursive_mutex again(s, "locks/two-recursive");
+    holdfast::shared_mutex rw(s, "locks/two-rw");
+    holdfast::semaphore one(s, "locks/two-permits", 1);
+
+    check_two_holders(
+        s, m.name(), [&] { m.lock(); }, [&] { return m.release(); });
+    check_two_holders(
+        s, again.name(), [&] { again.lock(); }, [&] { return again.release(); });
+    check_two_holders(
+        s, rw.name(), [&] { rw.lock(); }, [&] { return rw.release(); });
+    check_two_holders(
+        s, rw.name(), [&] { rw.lock_shared(); }, [&] { return rw.release_shared(); });
+    check_two_holders(
+        s, one.name(), [&] { one.acquire(); },
+        [&]() -> holdfast::result<void> {
+            try {
+                one.release();
+            } catch (const holdfast::error &thrown) {
+                return holdfast::failure(thrown.status(), thrown.what());
+            }
+            return {};
+        });
+}
+
+// One lost permit does not keep the others.
+CASE(permits_of_which_one_is_lost)
+{
+    store s(check::url);
+    holdfast::semaphore three(s, "locks/permits-lost", 3);
+
+    for (int i = 0; i < 3; i++)
+        three.acquire();
+    s.break_lease("locks/permits-lost",
+                  s.inspect("locks/permits-lost").entries[0].holders[1].token);
+    CHECK_THROWS(holdfast::lost_error, three.release(3));
+    CHECK(check::holders(s, "locks/permits-lost") == 0);
+    CHECK_THROWS(holdfast::invalid_error, three.release());
+}
+
 CASE(a_mutex_that_ends_locked_is_released)
 {
     store s(check::url);

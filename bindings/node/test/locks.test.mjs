@@ -112,6 +112,28 @@ test('a scope may take a lock again', () =>
     assert.match((await failure(store.lock('again', { reentrant: true }))).message, /scope/);
   }));
 
+test('two holders through one object: a lost lease does not touch the next one', () =>
+  withStore(async (store) => {
+    const scope = holdfast.newScope();
+    for (const again of [
+      () => store.lock('two'),
+      () => store.lock('two', { reentrant: true, scope }),
+      () => store.exclusive('two-rw'),
+      () => store.shared('two-rw'),
+      () => store.semaphore('two-permits', 1),
+    ]) {
+      const a = await again();
+      await store.breakLease(a.name, a.token);
+      const b = await again();
+      const holders = async () => (await store.inspect(a.name)).entries.flatMap((entry) => entry.holders.map((holder) => holder.token));
+      assert.deepEqual(await holders(), [b.token]);
+      assert.equal((await failure(a.release())).status, 'LOST');
+      assert.deepEqual(await holders(), [b.token]);
+      await b.release();
+      assert.deepEqual(await holders(), []);
+    }
+  }));
+
 test('withLock and asyncDispose release', () =>
   withStore(async (store) => {
     assert.equal(await store.withLock('with', async (lease) => lease.name), 'with');

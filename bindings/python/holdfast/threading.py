@@ -4,6 +4,10 @@
 Each object names something in a store. Objects of the same name in other threads, processes and machines are the same lock. What
 an object has acquired, any thread may release through that object, as with ``threading`` (not so RLock).
 
+A lease may be lost, and then another thread may acquire through the same object. So an object keeps the leases of all its
+holders. ``release()`` takes one that the calling thread has acquired, if there is one, and a lost one before a held one: the
+thread that has lost its lease gets ``Lost``, and the lease of the next holder stays.
+
 The differences: a semaphore cannot be released more often than this object has acquired it, for a permit is a lease; and an
 object that goes away while it holds something is reported (ResourceWarning), for its lease stays held. Condition is not offered.
 """
@@ -14,7 +18,7 @@ from time import monotonic as _now
 from types import TracebackType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type
 
-from .errors import Busy, Timeout
+from .errors import Busy, Lost, Status, Timeout
 from .lease import Lease
 from .locks import Lock as _Lock
 from .store import Store
@@ -47,6 +51,82 @@ def _take(lock: _Lock, wait: Wait) -> Optional[Lease]:
         return None
 
 
+class _Me(_threading.local):
+    """Which thread is this? Unlike get_ident(), no later thread is the same."""
+
+    def __init__(self) -> None:
+        self.key = object()
+
+
+_me = _Me()
+
+
+class _Hold:
+    """A lease, and the thread that has acquired it."""
+
+    __slots__ = ("ident", "lease", "thread")
+
+    def __init__(self, lease: Lease) -> None:
+        self.thread = _me.key
+        self.ident = _threading.get_ident()
+        self.lease = lease
+
+    def is_mine(self) -> bool:
+        return self.thread is _me.key
+
+    def order(self) -> Tuple[bool, bool, int]:
+        """Which one release() takes first: our own; a lost one; of one name only the newest can be held."""
+        return not self.is_mine(), not self.lease.lost, self.lease.token
+
+
+class _Holds:
+    """What was acquired through one object and not released. Each step on the list is atomic, so a signal handler may use it."""
+
+    def __init__(self) -> None:
+        self._all: List[_Hold] = []
+
+    def add(self, lease: Lease) -> None:
+        self._all.append(_Hold(lease))
+
+    def all(self) -> List[_Hold]:
+        return self._all[:]
+
+    def mine(self) -> List[_Hold]:
+        return [hold for hold in self.all() if hold.is_mine()]
+
+    def take(self, only_mine: bool = False) -> Optional[_Hold]:
+        """The one that is to be released."""
+        while True:
+            found = self.mine() if only_mine else self.all()
+            if not found:
+                return None
+            first = min(found, key=_Hold.order)
+            try:
+                self._all.remove(first)
+            except ValueError:
+                continue  # another thread was quicker
+            return first
+
+    def take_some(self, count: int) -> List[_Hold]:
+        """So many, or none."""
+        taken: List[_Hold] = []
+        while len(taken) < count:
+            one = self.take()
+            if one is None:
+                self._all.extend(taken)
+                return []
+            taken.append(one)
+        return taken
+
+    def lease(self) -> Optional[Lease]:
+        """The last one of this thread, else the last one."""
+        found = self.mine() or self.all()
+        return found[-1].lease if found else None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
 class _Context:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         raise NotImplementedError
@@ -69,31 +149,31 @@ class Lock(_Context):
         """``options`` are those of Store.lock(), but for ``wait``."""
         # Another thread may release it, so the thread that acquires it is not responsible for that.
         self._lock = _Lock(store, name, Kind.MUTEX, **_with(options, "no_deadlock_check"))
-        self._lease: Optional[Lease] = None
+        self._holds = _Holds()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """True: it is ours."""
         lease = _take(self._lock, _wait_of(blocking, timeout))
         if lease is None:
             return False
-        self._lease = lease
+        self._holds.add(lease)
         return True
 
     def release(self) -> None:
-        """RuntimeError: this object has not acquired it."""
-        lease, self._lease = self._lease, None
-        if lease is None:
+        """RuntimeError: this object has not acquired it. Lost: it was lost; the lease of another holder stays."""
+        hold = self._holds.take()
+        if hold is None:
             raise RuntimeError("release unlocked lock")
-        lease.release()
+        hold.lease.release()
 
     def locked(self) -> bool:
         """Does this object hold it?"""
-        return self._lease is not None
+        return len(self._holds) > 0
 
     @property
     def lease(self) -> Optional[Lease]:
-        """What it holds: the token, and whether it is lost."""
-        return self._lease
+        """What the calling thread has acquired, else what was acquired last: the token, and whether it is lost."""
+        return self._holds.lease()
 
     def __repr__(self) -> str:
         state = "locked" if self.locked() else "unlocked"
@@ -106,56 +186,57 @@ class RLock(_Context):
     def __init__(self, store: Store, name: Name, **options: Any) -> None:
         """``options`` are those of Store.lock(), but for ``wait``."""
         self._lock = _Lock(store, name, Kind.MUTEX, **_with(options, "reentrant"))
-        self._owner: Optional[int] = None
-        self._leases: List[Lease] = []
+        self._holds = _Holds()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """True: it is ours, once more."""
         lease = _take(self._lock, _wait_of(blocking, timeout))
         if lease is None:
             return False
-        self._owner = _threading.get_ident()
-        self._leases.append(lease)
+        self._holds.add(lease)
         return True
 
     def release(self) -> None:
-        """RuntimeError: this thread has not acquired it."""
-        if self._owner != _threading.get_ident():
+        """RuntimeError: this thread has not acquired it. Lost: it was lost; the lease of another thread stays."""
+        hold = self._holds.take(only_mine=True)
+        if hold is None:
             raise RuntimeError("cannot release un-acquired lock")
-        lease = self._leases.pop()
-        if not self._leases:
-            self._owner = None
-        lease.release()
+        hold.lease.release()
 
     @property
     def lease(self) -> Optional[Lease]:
-        """What it holds: the token, and whether it is lost."""
-        return self._leases[-1] if self._leases else None
+        """What the calling thread has acquired, else what was acquired last: the token, and whether it is lost."""
+        return self._holds.lease()
 
     # What threading.Condition asks of a lock.
 
     def _is_owned(self) -> bool:
-        return self._owner == _threading.get_ident()
+        return len(self._holds.mine()) > 0
 
     def _recursion_count(self) -> int:
-        return len(self._leases) if self._is_owned() else 0
+        return len(self._holds.mine())
 
     def _release_save(self) -> int:
-        count = self._recursion_count()
-        if count == 0:
+        mine = self._holds.mine()
+        if not mine:
             raise RuntimeError("cannot release un-acquired lock")
-        for _ in range(count):
+        if any(hold.lease.lost for hold in mine):  # the end of the block releases it
+            raise Lost(Status.LOST, 0, "the lease was lost before the wait")
+        for _ in mine:
             self.release()
-        return count
+        return len(mine)
 
     def _acquire_restore(self, count: int) -> None:
         for _ in range(count):
             self.acquire()
 
     def __repr__(self) -> str:
-        state = "locked" if self._leases else "unlocked"
-        return (f"<{state} holdfast.threading.RLock object of {self._lock.name!r} owner={self._owner} "
-                f"count={len(self._leases)} at {id(self):#x}>")
+        holds = self._holds.all()
+        state = "locked" if holds else "unlocked"
+        owner = holds[-1].ident if holds else None
+        count = sum(hold.ident == owner for hold in holds)
+        return (f"<{state} holdfast.threading.RLock object of {self._lock.name!r} owner={owner} "
+                f"count={count} at {id(self):#x}>")
 
 
 class Semaphore(_Context):
@@ -168,7 +249,7 @@ class Semaphore(_Context):
         self._lock = _Lock(store, name, Kind.SEMAPHORE, capacity=value, permits=1,
                            **_with(options, "no_deadlock_check"))
         self._capacity = value
-        self._leases: List[Lease] = []
+        self._holds = _Holds()
 
     def acquire(self, blocking: bool = True, timeout: Optional[float] = None) -> bool:
         """True: one permit is ours."""
@@ -178,22 +259,28 @@ class Semaphore(_Context):
         lease = _take(self._lock, wait)
         if lease is None:
             return False
-        self._leases.append(lease)
+        self._holds.add(lease)
         return True
 
     def release(self, n: int = 1) -> None:
-        """ValueError: this object has acquired fewer."""
+        """ValueError: this object has acquired fewer, and nothing is released. Lost: one of them was lost; all are released."""
         if n < 1:
             raise ValueError("n must be one or more")
-        if n > len(self._leases):
+        holds = self._holds.take_some(n)
+        if not holds:
             raise ValueError("semaphore released too many times")
-        leases = [self._leases.pop() for _ in range(n)]
-        for lease in leases:
-            lease.release()
+        first: Optional[BaseException] = None
+        for hold in holds:
+            try:
+                hold.lease.release()
+            except BaseException as error:
+                first = first or error
+        if first is not None:
+            raise first
 
     @property
     def _value(self) -> int:
-        return self._capacity - len(self._leases)
+        return self._capacity - len(self._holds)
 
     def __repr__(self) -> str:
         return f"<holdfast.Semaphore at {id(self):#x}: value={self._value}>"

@@ -137,6 +137,43 @@ fn loss_is_told() {
     );
 }
 
+/// A has lost its lease, and B holds the next one of the same store and name.
+#[test]
+fn two_holders_through_one_store() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let holders = |name: &str| -> Vec<u64> {
+        let view = store.inspect(name).unwrap();
+        let entry = view.entry(name);
+        entry.map_or(Vec::new(), |entry| {
+            entry.holders.iter().map(|holder| holder.token).collect()
+        })
+    };
+    let requests: [(&str, &dyn Fn() -> Lease); 5] = [
+        ("m", &|| store.mutex("m").acquire().unwrap()),
+        ("m", &|| store.mutex("m").reentrant().acquire().unwrap()),
+        ("rw", &|| store.exclusive("rw").acquire().unwrap()),
+        ("rw", &|| store.shared("rw").acquire().unwrap()),
+        ("s", &|| store.semaphore("s", 1).acquire().unwrap()),
+    ];
+    for (name, acquire) in requests {
+        for dropped in [false, true] {
+            let a = acquire();
+            store.break_lease(name, a.token()).unwrap();
+            let b = acquire();
+            assert_eq!(holders(name), [b.token()]);
+            if dropped {
+                drop(a);
+            } else {
+                assert_eq!(status(a.release()), Status::Lost);
+            }
+            assert_eq!(holders(name), [b.token()]);
+            b.release().unwrap();
+            assert!(holders(name).is_empty());
+        }
+    }
+}
+
 /// The hook is one for the process, so one test has all of it.
 #[test]
 fn a_release_that_fails_in_a_drop_is_told() {

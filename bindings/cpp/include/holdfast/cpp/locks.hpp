@@ -106,13 +106,12 @@ class lock_object
         return take(as, deadline - Clock::now());
     }
 
-    // The one of this thread that was taken last, else the one that was taken last.
     result<void> let_go(kind as)
     {
         lease mine;
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            const std::size_t at = find([&](const entry_type &item) { return item.as == as; });
+            const std::size_t at = find_to_end(as);
             if (at == held_.size())
                 return unlocked();
             mine = std::move(held_[at].granted);
@@ -147,26 +146,47 @@ class lock_object
         return { status::invalid, "it is not locked" };
     }
 
-    // With the lock. held_.size(): none.
-    template <typename Fits> std::size_t find(Fits fits) const
+    // Is a to be released before b? One of this thread before others, then a lost one before a held
+    // one: after a loss another thread may have locked through the same object. Then the lowest
+    // token: of leases that exclude each other only the newest can be held, and the others are lost
+    // even if we have not been told yet.
+    static bool ends_before(const entry_type &a, const entry_type &b)
     {
         const std::thread::id self = std::this_thread::get_id();
+
+        if ((a.thread == self) != (b.thread == self))
+            return a.thread == self;
+        if (a.granted.held() != b.granted.held())
+            return b.granted.held();
+        return a.granted.token() < b.granted.token();
+    }
+
+    // With the lock: the one that is to be released. held_.size(): none.
+    std::size_t find_to_end(kind as) const
+    {
         std::size_t found = held_.size();
 
         for (std::size_t i = held_.size(); i-- > 0;)
-            if (fits(held_[i])) {
-                if (held_[i].thread == self)
-                    return i;
-                if (found == held_.size())
-                    found = i;
-            }
+            if (held_[i].as == as && (found == held_.size() || ends_before(held_[i], held_[found])))
+                found = i;
         return found;
+    }
+
+    // With the lock: the last one of this thread, else the last one. held_.size(): none.
+    std::size_t find_to_ask() const
+    {
+        const std::thread::id self = std::this_thread::get_id();
+
+        for (std::size_t i = held_.size(); i-- > 0;)
+            if (held_[i].thread == self)
+                return i;
+        return held_.empty() ? 0 : held_.size() - 1;
     }
 
     template <typename T, typename Ask> T with_lease(T none, Ask ask) const
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        const std::size_t at = find([](const entry_type &) { return true; });
+        const std::size_t at = find_to_ask();
 
         return at == held_.size() ? std::move(none) : ask(held_[at].granted);
     }
@@ -372,11 +392,18 @@ class semaphore : public lock_object
     }
 
     /// Give back what `count` calls of acquire() have got. Throws lost_error, unknown_error, and
-    /// invalid_error if there is nothing to give back.
+    /// invalid_error if there is nothing to give back: the first failure, when all have been tried.
     void release(std::size_t count = 1)
     {
-        for (std::size_t i = 0; i < count; i++)
-            let_go(kind::semaphore).value();
+        result<void> first;
+
+        for (std::size_t i = 0; i < count; i++) {
+            const result<void> ended = let_go(kind::semaphore);
+
+            if (first && !ended)
+                first = ended;
+        }
+        first.value();
     }
 
     /// Set the number of permits, also while it is in use; 0: as requests say.

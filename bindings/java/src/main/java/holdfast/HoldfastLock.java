@@ -4,6 +4,7 @@ package holdfast;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -76,7 +77,8 @@ public final class HoldfastLock implements Lock {
     }
 
     /**
-     * Unlock it.
+     * Unlock it. A thread that has lost its lease and has locked again needs an unlock for each of them: the first one tells of
+     * the loss, and the new lease stays until the second.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold it
      * @throws HoldfastException.Lost if the lease was lost meanwhile: what it protected was not protected to the end
@@ -88,11 +90,28 @@ public final class HoldfastLock implements Lock {
         if (mine == null) {
             throw new IllegalMonitorStateException("'" + request.name() + "' is not held by this thread");
         }
-        Lease lease = mine.pop();
+        Lease lease = nextOf(mine);
         if (mine.isEmpty()) {
             held.remove(thread);
         }
         lease.close();
+    }
+
+    /**
+     * All holds of one lease have its handle, and the order does not matter. Another handle below is that of an earlier lease:
+     * it was lost, or this thread could not have locked anew. That one goes first.
+     */
+    private static Lease nextOf(Deque<Lease> mine) {
+        long newest = mine.peekFirst().handle();
+        Iterator<Lease> oldestFirst = mine.descendingIterator();
+        while (newest != 0 && oldestFirst.hasNext()) {
+            Lease lease = oldestFirst.next();
+            if (lease.handle() != 0 && lease.handle() != newest) {
+                oldestFirst.remove();
+                return lease;
+            }
+        }
+        return mine.pop();
     }
 
     /**

@@ -124,6 +124,66 @@ abstract class LockSuite extends Bed {
         assertFalse(lock.tryLock());
     }
 
+    private long holder(String name) {
+        List<Holder> holders = store.inspect(Name.of(name)).map(Entry::holders).orElse(List.of());
+        assertEquals(1, holders.size());
+        return holders.get(0).token();
+    }
+
+    /** A has lost its lease, and B has locked through the same object. */
+    @Test
+    void twoHoldersThroughOneObject() throws Exception {
+        String name = name("two");
+        HoldfastReadWriteLock rw = store.readWriteLock(name("two-rw"));
+        for (HoldfastLock lock : List.of(store.lock(name), rw.readLock(), rw.writeLock(), rw.upgradeableLock())) {
+            String of = lock == rw.readLock() || lock == rw.writeLock() || lock == rw.upgradeableLock() ? name("two-rw") : name;
+            CountDownLatch free = new CountDownLatch(1);
+            lock.lock();
+            store.breakLease(Name.of(of), holder(of));
+            CompletableFuture<Void> locked = new CompletableFuture<>();
+            CompletableFuture<Void> b = inThread(() -> {
+                lock.lock();
+                locked.complete(null);
+                free.await();
+                lock.unlock();
+                return null;
+            });
+            get(locked);
+            long held = holder(of);
+            assertThrows(HoldfastException.Lost.class, lock::unlock);
+            assertEquals(held, holder(of));
+            free.countDown();
+            get(b);
+            assertThrows(IllegalMonitorStateException.class, lock::unlock);
+
+            /* One thread that locks again after the loss: the lost one goes first. */
+            lock.lock();
+            store.breakLease(Name.of(of), holder(of));
+            until("lost", () -> lock.lease().state() == LeaseState.LOST);
+            lock.lock();
+            long again = holder(of);
+            assertThrows(HoldfastException.Lost.class, lock::unlock);
+            assertEquals(again, holder(of));
+            lock.unlock();
+            assertTrue(store.inspect(Name.of(of)).isEmpty());
+            assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        }
+    }
+
+    /** Any thread may end a lease of a semaphore: each ends its own. */
+    @Test
+    void twoHoldersOfOneSemaphore() throws Exception {
+        String name = name("two-permits");
+        HoldfastSemaphore semaphore = store.semaphore(name, 1);
+        Lease a = semaphore.acquire();
+        store.breakLease(Name.of(name), a.token());
+        Lease b = semaphore.acquire();
+        assertThrows(HoldfastException.Lost.class, a::close);
+        assertEquals(b.token(), holder(name));
+        b.close();
+        assertTrue(store.inspect(Name.of(name)).isEmpty());
+    }
+
     @Test
     void readWriteLocks() throws Exception {
         ReadWriteLock lock = store.readWriteLock(name("rw"));
