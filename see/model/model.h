@@ -156,7 +156,10 @@ struct see_model {
 
     /* Rows. */
     size_t present, by_state[SEE_STATES], waiters;
-    size_t known;                    /* also those that are not present */
+    size_t known; /* also those that are not present */
+    uint64_t
+        present_change; /* counts up when a row becomes present or ceases to be: as long as it is the same, so are the
+                                        names, and the rows stay where they are */
     struct see_row *oldest, *newest; /* by change */
 
     /* Circles and findings. */
@@ -222,7 +225,9 @@ struct see_row *see_model_find(const struct see_model *model, const void *name, 
  */
 const struct see_row *see_model_changed(const struct see_model *model, const struct see_row *last,
                                         uint64_t change);
-/* All present rows in the order of trouble, then of waiters, then of names: an array to free(). NULL: none. */
+/* All present rows, model->present of them: an array to free(). NULL: no memory. */
+const struct see_row **see_model_rows(const struct see_model *model);
+/* Likewise, in the order of trouble, then of waiters, then of names. */
 const struct see_row **see_model_sorted(const struct see_model *model);
 /* The same order, for qsort(3) over pointers to rows. */
 int see_row_compare(const void *a, const void *b);

@@ -51,7 +51,7 @@ int see_row_compare(const void *a, const void *b)
     return see_name_compare(left, right);
 }
 
-const struct see_row **see_model_sorted(const struct see_model *model)
+const struct see_row **see_model_rows(const struct see_model *model)
 {
     const struct see_row **rows = calloc(model->present + 1, sizeof(struct see_row *));
     size_t count = 0;
@@ -61,7 +61,15 @@ const struct see_row **see_model_sorted(const struct see_model *model)
     for (const struct see_row *row = model->newest; row; row = row->older)
         if (row->present && count < model->present)
             rows[count++] = row;
-    qsort(rows, count, sizeof *rows, see_row_compare);
+    return rows;
+}
+
+const struct see_row **see_model_sorted(const struct see_model *model)
+{
+    const struct see_row **rows = see_model_rows(model);
+
+    if (rows)
+        qsort(rows, model->present, sizeof *rows, see_row_compare);
     return rows;
 }
 

@@ -309,6 +309,7 @@ static bool take_row(struct see_model *model, struct see_row *row, const hf_entr
     present = entry || state == SEE_LOST;
     if (state != row->state || overdue != row->overdue || present != row->present)
         change = 2;
+    model->present_change += present != row->present;
     row->state = state;
     row->overdue = overdue;
     row->present = present;

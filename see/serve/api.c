@@ -82,45 +82,77 @@ static int by_name(const void *a, const void *b)
     return see_name_compare(*(const struct see_row *const *)a, *(const struct see_row *const *)b);
 }
 
-static bool wanted(const struct see_row *row, const struct uri *uri)
+/* The rows by name, sorted once for each set of names. NULL: no memory. */
+static const struct see_row **sorted(struct store *store, const struct see_model *model)
 {
-    size_t shorter = row->name_len < uri->after.len ? row->name_len : uri->after.len;
-    int order;
+    const struct see_row **rows;
 
-    if (uri->prefix.given && (row->name_len < uri->prefix.len ||
-                              memcmp(row->name, uri->prefix.at, uri->prefix.len) != 0))
-        return false;
-    if (!uri->after.given)
-        return true;
-    order = memcmp(row->name, uri->after.at, shorter);
-    return order > 0 || (order == 0 && row->name_len > uri->after.len);
+    if (store->by_name && store->by_name_at == model->present_change)
+        return store->by_name;
+    rows = see_model_rows(model);
+    if (!rows)
+        return NULL;
+    qsort(rows, model->present, sizeof *rows, by_name);
+    free(store->by_name);
+    store->by_name = rows;
+    store->by_name_at = model->present_change;
+    return rows;
 }
 
-static void put_names(struct out *out, const struct see_model *model, const struct uri *uri)
+/* <0, 0 or >0: as the name is before, at or behind the bytes. `prefix`: all names that begin with them are at them. */
+static int order_of(const struct see_row *row, const struct bytes *bytes, bool prefix)
 {
-    const struct see_row **rows = see_model_sorted(model);
-    size_t count = 0, limit = uri->limit ? (size_t)uri->limit : NAMES_DEFAULT;
+    size_t shorter = row->name_len < bytes->len ? row->name_len : bytes->len;
+    int order = memcmp(row->name, bytes->at, shorter);
+
+    if (order != 0 || (prefix && row->name_len >= bytes->len))
+        return order;
+    return row->name_len < bytes->len ? -1 : row->name_len > bytes->len;
+}
+
+/* The first of rows [from, to) that is at the bytes or behind them; `behind`: that is behind them. */
+static size_t first_of(const struct see_row **rows, size_t from, size_t to,
+                       const struct bytes *bytes, bool prefix, bool behind)
+{
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = order_of(rows[middle], bytes, prefix);
+
+        if (order < 0 || (behind && order == 0))
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static void put_names(struct out *out, struct store *store, const struct see_model *model,
+                      const struct uri *uri)
+{
+    const struct see_row **rows = sorted(store, model);
+    size_t from = 0, to = rows ? model->present : 0;
+    size_t limit = uri->limit ? (size_t)uri->limit : NAMES_DEFAULT;
     int64_t now_ms = see_now_ms();
 
     limit = limit < NAMES_MAX ? limit : NAMES_MAX;
-    for (size_t i = 0; rows && i < model->present; i++)
-        if (wanted(rows[i], uri))
-            rows[count++] = rows[i];
-    if (rows)
-        qsort(rows, count, sizeof *rows, by_name);
+    if (uri->prefix.given) {
+        from = first_of(rows, from, to, &uri->prefix, true, false);
+        to = first_of(rows, from, to, &uri->prefix, true, true);
+    }
+    if (uri->after.given)
+        from = first_of(rows, from, to, &uri->after, false, true);
     out_open(out, "names", '[');
-    for (size_t i = 0; i < count && i < limit; i++)
+    for (size_t i = from; i < to && i - from < limit; i++)
         rows_row(out, NULL, rows[i], now_ms);
     out_close(out, ']');
-    if (count > limit) {
+    if (to - from > limit) {
         char key[KEY_MAX];
 
-        uri_key(rows[limit - 1]->name, rows[limit - 1]->name_len, key);
+        uri_key(rows[from + limit - 1]->name, rows[from + limit - 1]->name_len, key);
         out_word(out, "after", key);
     } else {
         out_null(out, "after");
     }
-    free(rows);
 }
 
 void api_names(struct request *request, struct store *store)
@@ -132,7 +164,7 @@ void api_names(struct request *request, struct store *store)
     out_int(&out, "now", see_now_ms());
     rows_state(&out, model);
     rows_totals(&out, "total", model);
-    put_names(&out, model, &request->uri);
+    put_names(&out, store, model, &request->uri);
     out_close(&out, '}');
     see_source_unlock(store->source);
     answer_json(request, MHD_HTTP_OK, &out);

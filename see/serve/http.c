@@ -19,11 +19,15 @@
 #define IDLE_S          30      /* a connection on which nothing moves: slow readers, idle ones */
 #define CONNECTION_SIZE 65536   /* memory for headers and for what is being sent */
 #define DROP_MAX        1048576 /* of a body that is too long */
-#define PEER_GONE_MS    20000   /* a peer that acknowledges nothing, not even keep-alives */
+#define SPARE           64 /* connections that may come before those that they push out have gone */
+#define PEER_GONE_MS    20000 /* a peer that acknowledges nothing, not even keep-alives */
 
 static const char content_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/* GnuTLS's own default has 1.0 and 1.1 in it. */
+static const char tls_versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 const char *request_header(const struct request *request, const char *name)
 {
@@ -312,7 +316,7 @@ static void connection_changed(void *arg, struct MHD_Connection *connection, voi
         server->connections--;
         return;
     }
-    *context = arrival_new(server, fd);
+    *context = arrival_new(server, connection, fd);
     server->connections++;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
@@ -339,7 +343,7 @@ bool http_start(struct server *server, int listen_fd, const char *cert, const ch
 {
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_LISTEN_SOCKET, listen_fd, NULL },
-        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->limits.connections, NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->limits.connections + SPARE, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_SIZE, NULL },
         { MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, NULL },
         { MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL },
@@ -348,6 +352,7 @@ bool http_start(struct server *server, int listen_fd, const char *cert, const ch
         { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)request_began, server },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)request_completed, server },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, server },
+        { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
@@ -360,8 +365,10 @@ bool http_start(struct server *server, int listen_fd, const char *cert, const ch
             end++;
         options[end++] =
             (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)cert };
-        options[end] =
+        options[end++] =
             (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key };
+        options[end] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_PRIORITIES, 0,
+                                                (void *)(uintptr_t)tls_versions };
         flags |= MHD_USE_TLS;
     }
     server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server, MHD_OPTION_ARRAY,

@@ -125,6 +125,8 @@ static int next_timeout(const struct server *server, int64_t now_ms)
     sooner(&timeout, watch_timeout(server, now_ms));
     if (server->arrivals)
         sooner(&timeout, ARRIVALS_MS);
+    if (server->line_first)
+        timeout = 0;
     if (server->stopping)
         sooner(&timeout, STOPPING_MS / 20);
     return timeout;
@@ -148,6 +150,7 @@ static void turn(struct server *server)
     arrivals_tick(server, now_ms);
     leases_tick(server, now_ms);
     watch_tick(server, now_ms);
+    line_run(server);
     MHD_run(server->daemon);
 }
 

@@ -104,6 +104,7 @@ static void stop_sources(struct server *server)
         for (size_t c = 0; c < CACHE_SIZE; c++)
             piece_drop(store->cache[c].piece);
         piece_drop(store->graph);
+        free(store->by_name);
     }
     free(server->stores);
 }

@@ -7,26 +7,25 @@
 #include <string.h>
 #include <strings.h>
 
-typedef void route_fn(struct request *request, struct store *store);
-
 static const struct target {
     unsigned right;
     bool has_store;
+    bool in_line; /* it reads rows: without a token after all others */
     route_fn *get, *post, *remove;
 } targets[ROUTE_COUNT] = {
-    [ROUTE_ASSET] = { 0, false, api_asset, NULL, NULL },
-    [ROUTE_METRICS] = { RIGHT_READ, false, metrics_answer, NULL, NULL },
-    [ROUTE_HEALTH] = { 0, false, api_health, NULL, NULL },
-    [ROUTE_READY] = { 0, false, api_ready, NULL, NULL },
-    [ROUTE_OPENAPI] = { 0, false, api_openapi, NULL, NULL },
-    [ROUTE_STORES] = { RIGHT_READ, false, api_stores, NULL, NULL },
-    [ROUTE_NAMES] = { RIGHT_READ, true, api_names, NULL, NULL },
-    [ROUTE_NAME] = { RIGHT_READ, true, api_name, NULL, NULL },
-    [ROUTE_BREAK] = { RIGHT_BREAK, true, NULL, api_break, NULL },
-    [ROUTE_WATCH] = { RIGHT_READ, false, watch_answer, NULL, NULL },
-    [ROUTE_ACQUIRE] = { RIGHT_LEASE, true, NULL, lease_acquire, NULL },
-    [ROUTE_LEASE] = { RIGHT_LEASE, false, lease_show, NULL, lease_release },
-    [ROUTE_RENEW] = { RIGHT_LEASE, false, NULL, lease_renew, NULL },
+    [ROUTE_ASSET] = { 0, false, false, api_asset, NULL, NULL },
+    [ROUTE_METRICS] = { RIGHT_READ, false, true, metrics_answer, NULL, NULL },
+    [ROUTE_HEALTH] = { 0, false, false, api_health, NULL, NULL },
+    [ROUTE_READY] = { 0, false, false, api_ready, NULL, NULL },
+    [ROUTE_OPENAPI] = { 0, false, false, api_openapi, NULL, NULL },
+    [ROUTE_STORES] = { RIGHT_READ, false, true, api_stores, NULL, NULL },
+    [ROUTE_NAMES] = { RIGHT_READ, true, true, api_names, NULL, NULL },
+    [ROUTE_NAME] = { RIGHT_READ, true, true, api_name, NULL, NULL },
+    [ROUTE_BREAK] = { RIGHT_BREAK, true, false, NULL, api_break, NULL },
+    [ROUTE_WATCH] = { RIGHT_READ, false, false, watch_answer, NULL, NULL },
+    [ROUTE_ACQUIRE] = { RIGHT_LEASE, true, false, NULL, lease_acquire, NULL },
+    [ROUTE_LEASE] = { RIGHT_LEASE, false, false, lease_show, NULL, lease_release },
+    [ROUTE_RENEW] = { RIGHT_LEASE, false, false, NULL, lease_renew, NULL },
 };
 
 static bool from_here(struct request *request)
@@ -55,11 +54,13 @@ static bool may(struct request *request, unsigned right)
 
     if (client) {
         request->rights = client->rights;
+        request->has_token = client->token_len > 0;
         strcpy(request->client, client->name);
     }
+    arrival_is(request, false);
     if ((request->rights & right) == right)
         return true;
-    if (!client || client->token_len == 0)
+    if (!request->has_token)
         answer_error(request, MHD_HTTP_UNAUTHORIZED, "UNAUTHORIZED", "a bearer token is needed");
     else
         answer_error(request, MHD_HTTP_FORBIDDEN, "FORBIDDEN",
@@ -144,5 +145,8 @@ void route(struct request *request)
                      "holdfast serve is stopping");
         return;
     }
-    go(request, store);
+    if (target->in_line && !request->has_token)
+        line_join(request, go, store);
+    else
+        go(request, store);
 }

@@ -9,6 +9,7 @@
 
 #include "model/source.h"
 #include "out.h"
+#include "places.h"
 #include "rights.h"
 #include "uri.h"
 
@@ -16,8 +17,11 @@
 #include <stdatomic.h>
 
 struct request;
+struct store;
 struct stream;
 struct arrival;
+
+typedef void route_fn(struct request *request, struct store *store);
 
 /* Something that epoll tells of. */
 struct eye {
@@ -45,6 +49,9 @@ struct store {
     unsigned cache_next;
     struct piece *graph; /* as it was sent last */
     uint64_t graph_number, graph_at;
+    const struct see_row *
+        *by_name; /* present rows, as long as the model's present_change is the same */
+    uint64_t by_name_at;
     /* Totals, for metrics. */
     uint64_t granted, refused, unknown, released, lost, broken;
     size_t held, waiting;
@@ -70,6 +77,8 @@ struct server {
     int wake_fd;
     struct request *suspended;
     struct arrival *arrivals; /* one for each connection */
+    struct places places;     /* of these */
+    struct request *line_first, *line_last;
     bool stopping;
     int64_t started_ms;
     uint64_t requests, refused;
@@ -92,6 +101,7 @@ struct request {
     size_t body_dropped; /* what came then */
     /* Who asks; copied, for a reload of the file must not pull it away. */
     unsigned rights;
+    bool has_token;
     char client[CLIENT_NAME_MAX + 1];
     /* The answer, once there is one. */
     struct MHD_Response *answer;
@@ -102,6 +112,10 @@ struct request {
     void *job;
     struct request *next;                    /* of those that wait for one lease */
     struct request *wait_next, *wait_before; /* of those that are suspended */
+    /* line.c */
+    struct request *line_next, *line_before;
+    route_fn *line_go;
+    struct store *line_store;
 };
 
 bool http_start(struct server *server, int listen_fd, const char *cert, const char *key);
@@ -125,7 +139,10 @@ const char *headers_wrong(const struct request *request);
 
 /* ---- arrival.c: how long a request may take to be there; one for each connection ---- */
 
-struct arrival *arrival_new(struct server *server, int fd); /* NULL: no memory, no limit */
+/* It may push out another connection, or this one. NULL: no memory, no limit. */
+struct arrival *arrival_new(struct server *server, struct MHD_Connection *connection, int fd);
+/* Whose request it is, and whether its answer is a stream: see places.h. */
+void arrival_is(struct request *request, bool watching);
 void arrival_free(struct server *server, struct arrival *arrival);
 void arrival_begins(struct MHD_Connection *connection);
 void arrival_complete(struct MHD_Connection *connection);
@@ -133,6 +150,11 @@ void arrival_complete(struct MHD_Connection *connection);
  * (they take more memory than a connection has): then the request is freed with the arrival. */
 void arrival_request(struct MHD_Connection *connection, struct request *request);
 void arrivals_tick(struct server *server, int64_t now_ms);
+
+/* ---- line.c: what is answered when nobody with a token asks ----------------------- */
+
+void line_join(struct request *request, route_fn *go, struct store *store);
+void line_run(struct server *server);
 
 /* ---- an answer that goes on: stream.c ------------------------------------------ */
 

@@ -52,8 +52,10 @@ static ssize_t read_on(void *arg, uint64_t pos, char *buffer, size_t max)
     size_t len;
 
     (void)pos;
+    /* Not END_WITH_ERROR: libmicrohttpd 0.9.75 then leaves the connection as it is until its time is over. Writing the end of the
+     * stream fails, or reading does next. */
     if (stream->request->hung_up)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
+        return MHD_CONTENT_READER_END_OF_STREAM;
     if (stream->piece && stream->sent == stream->piece->text.len) {
         piece_drop(stream->piece);
         stream->piece = NULL;

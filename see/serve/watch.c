@@ -328,6 +328,7 @@ void watch_answer(struct request *request, struct store *store)
         free(watcher);
         return;
     }
+    arrival_is(request, true);
     watcher->next = watchers;
     if (watchers)
         watchers->before = watcher;

@@ -386,6 +386,10 @@ class Alone(unittest.TestCase):
                                              headers={'Authorization': 'Bearer ' + ADMIN})
             with urllib.request.urlopen(request, context=context, timeout=LIMIT) as answer:
                 self.assertEqual(answer.status, 200)
+            for version, taken in (('-tls1_3', True), ('-tls1_2', True), ('-tls1_1', False), ('-tls1', False)):
+                done = subprocess.run(['openssl', 's_client', '-connect', '127.0.0.1:%d' % secure.port, version, '-cipher', 'ALL:@SECLEVEL=0'],
+                                      input='', capture_output=True, text=True, timeout=LIMIT)
+                self.assertEqual('New, TLSv' in done.stdout, taken, (version, done.stdout, done.stderr))
         finally:
             self.assertEqual(secure.close(), 0)
             self.assertEqual(serve.close(), 0)
