@@ -123,7 +123,7 @@ bench-peers:
 	@$(call compile,$(BUILD))
 	@$(call compile,$(BUILD),peer_ours)
 	@bench/peers/install.sh '$(BUILD)/peers'
-	@python3 -B bench/peers/run.py '$(BUILD)' '$(BUILD)/peers' '$(or $(SECONDS),1)' $(PEERS)
+	@'$(BUILD)/bin/test/closed' python3 -B bench/peers/run.py '$(BUILD)' '$(BUILD)/peers' '$(or $(SECONDS),1)' $(PEERS)
 
 # The table of faults. It goes on where an interrupted run was: $(BUILD)/faults.jsonl has what was run. Networks and disks of a
 # cell's own need root.
@@ -131,7 +131,7 @@ faults:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
 	@$(call compile,$(BUILD))
-	@python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' $(FAULTS_ARGS)
+	@'$(BUILD)/bin/test/closed' python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' $(FAULTS_ARGS)
 	@[ -n '$(FAULTS_ARGS)' ] || python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' --table docs/faults.md
 
 # The documents' site: plain files, which need no server.

@@ -6,6 +6,8 @@
 #include "isolate.h"
 #include "out.h"
 
+#include "../test/lib/own_network.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -343,6 +345,7 @@ int main(int argc, char **argv)
         fprintf(stderr, PROGRAM ": %s: %s\n", options.svg, strerror(errno));
         return EXIT_OUTPUT;
     }
+    close_to_others();
     rc = place_make(&place);
     if (rc != 0) {
         fprintf(stderr, PROGRAM ": %s: %s\n", place.dir, strerror(rc));

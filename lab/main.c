@@ -12,6 +12,8 @@
 #include "run.h"
 
 #include "../cli/closest.h"
+#include "own_network.h"
+#include "redis_server.h"
 
 #include "util/text.h"
 
@@ -304,6 +306,20 @@ static int run_all(const struct options *options, struct stage *stage)
     return status;
 }
 
+/*
+ * No other user of this machine may reach the servers that we start. They are in a network of our own; and where the machine permits none, those that
+ * could run commands for whoever reaches them want a password (Redis) or listen in a closed directory only (PostgreSQL).
+ */
+static void close_servers(void)
+{
+    servers_want_password();
+    if (!own_network())
+        fputs("holdfast lab: this machine permits no network of its own for the servers of an "
+              "experiment: other users can reach those of "
+              "ZooKeeper and memcached while it runs\n",
+              stderr);
+}
+
 int main(int argc, char **argv)
 {
     struct options options = { .repeat = 1, .stores_fd = -1 };
@@ -331,6 +347,8 @@ int main(int argc, char **argv)
               stderr);
         return EXIT_USAGE;
     }
+    if (options.stores_fd < 0)
+        close_servers();
     stage_heed_signals(&stage);
     status = options.all ? run_all(&options, &stage) : run_one(&options, &stage);
     stage_done(&stage);

@@ -55,14 +55,15 @@ static const char *const durable[] = { "--appendonly", "yes", "--appendfsync", "
 static void begin(struct stage *stage, int first_lane, const char *rest)
 {
     struct nodes *nodes = stage->own;
-    size_t used = 0;
+    size_t used;
 
     free_nodes(nodes);
     nodes->first_lane = first_lane;
+    used = (size_t)snprintf(nodes->url, sizeof nodes->url, "redlock://:%s@", servers_password());
     for (int i = 0; i < NODES; i++) {
         nodes->node[i] = clock_server(durable);
         used += (size_t)snprintf(nodes->url + used, sizeof nodes->url - used, "%s127.0.0.1:%u",
-                                 i ? "," : "redlock://", (unsigned)nodes->node[i]->port);
+                                 i ? "," : "", (unsigned)nodes->node[i]->port);
     }
     snprintf(nodes->url + used, sizeof nodes->url - used, "%s", rest);
     stage->url = nodes->url;

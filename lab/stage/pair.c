@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAME "shop" /* what the sentinel calls them */
+#define NAME            "shop" /* what the sentinel calls them */
+#define SECRET_VARIABLE "HOLDFAST_LAB_SECRET"
 
 static struct pair {
     struct server *primary, *replica, *sentinel;
@@ -44,6 +45,7 @@ static struct server *start_sentinel(void)
                               "127.0.0.1", "--dir",      "{dir}",  "--unixsocket", "{dir}/socket",
                               "--logfile", "{dir}/log",  NULL };
     const char *tmp = getenv("TMPDIR");
+    struct server *sentinel;
     FILE *file;
     int fd;
 
@@ -54,10 +56,14 @@ static struct server *start_sentinel(void)
         give_up("sentinel: no temporary file");
     fprintf(file,
             "sentinel monitor " NAME " 127.0.0.1 %u 1\n"
-            "sentinel down-after-milliseconds " NAME " 60000\n",
-            (unsigned)pair.primary->port);
+            "sentinel auth-pass " NAME " %s\n"
+            "sentinel down-after-milliseconds " NAME " 60000\n"
+            "requirepass %s\n",
+            (unsigned)pair.primary->port, servers_password(), servers_password());
     fclose(file);
-    return server_start(options);
+    sentinel = server_start(options);
+    server_login(sentinel, "default", servers_password());
+    return sentinel;
 }
 
 void pair_begin(struct stage *stage, int primary_lane, const char *rest)
@@ -75,8 +81,10 @@ void pair_begin(struct stage *stage, int primary_lane, const char *rest)
     await_text(pair.replica, "INFO replication", "master_link_status:up");
     pair.sentinel = start_sentinel();
     await_text(pair.sentinel, "INFO sentinel", "slaves=1");
-    snprintf(pair.url, sizeof pair.url, "redis+sentinel://127.0.0.1:%u/" NAME "%s",
-             (unsigned)pair.sentinel->port, rest);
+    setenv(SECRET_VARIABLE, servers_password(), 1);
+    snprintf(pair.url, sizeof pair.url,
+             "redis+sentinel://:%s@127.0.0.1:%u/" NAME "%s%csentinel_password_env=" SECRET_VARIABLE,
+             servers_password(), (unsigned)pair.sentinel->port, rest, rest[0] ? '&' : '?');
     stage->url = pair.url;
     history_clear(stage->history);
 }

@@ -21,7 +21,7 @@
 struct postgres {
     char dir[SERVER_PATH_ROOM];
     char programs[SERVER_PATH_ROOM]; /* the directory of initdb and postgres */
-    char url[96];
+    char url[2 * SERVER_PATH_ROOM];
     uint16_t port;
     pid_t pid;
 };
@@ -100,19 +100,11 @@ static void start(void)
 {
     char program[SERVER_PATH_ROOM + 16], data[SERVER_PATH_ROOM + 8], port[16];
     char sockets[SERVER_PATH_ROOM + 32];
-    const char *args[] = { program,
-                           "-D",
-                           data,
-                           "-p",
-                           port,
-                           "-h",
-                           "127.0.0.1",
-                           "-c",
-                           sockets,
-                           "-c",
-                           "fsync=off",
-                           "-c",
-                           "dynamic_shared_memory_type=mmap",
+    const char *args[] = { program,     "-D",    data,
+                           "-p",        port,    "-h",
+                           "", /* through its directory only, which is closed to others */
+                           "-c",        sockets, "-c",
+                           "fsync=off", "-c",    "dynamic_shared_memory_type=mmap",
                            NULL };
 
     snprintf(program, sizeof program, "%s/postgres", server.programs);
@@ -149,8 +141,8 @@ void sql_open(struct stage *stage)
     if (geteuid() == 0 && chown(server.dir, runner()->pw_uid, runner()->pw_gid) != 0)
         give_up("chown %s failed", server.dir);
     server.port = free_port();
-    snprintf(server.url, sizeof server.url, "postgresql://postgres@127.0.0.1:%u/postgres",
-             (unsigned)server.port);
+    snprintf(server.url, sizeof server.url, "postgresql://postgres@/postgres?host=%s&port=%u",
+             server.dir, (unsigned)server.port);
     make_data();
     start();
     while (!sql_answers(server.url, stage->server, sizeof stage->server)) {

@@ -2,6 +2,8 @@
 /* The client of the naive ways; see redis.h. "{lock}" in a format becomes PREFIXlock before hiredis formats it. */
 #include "redis.h"
 
+#include "redis_server.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,17 +36,18 @@ static redisContext *connect_to(const char *host, int port, int limit_ms)
     return context;
 }
 
-/* A server of the user may want a password, and another database. false: refused. */
+/* A server of ours wants a password; one of the user may want one, and another database. false: refused. */
 static bool log_in(redisContext *context, const struct stage *stage)
 {
+    const char *password = stage->redis_password ? stage->redis_password : servers_password();
     redisReply *reply = NULL;
     bool in = true;
 
-    if (stage->redis_password && stage->redis_user)
-        reply = redisCommand(context, "AUTH %s %s", stage->redis_user, stage->redis_password);
-    else if (stage->redis_password)
-        reply = redisCommand(context, "AUTH %s", stage->redis_password);
-    in = !stage->redis_password || (reply && reply->type != REDIS_REPLY_ERROR);
+    if (password && stage->redis_user)
+        reply = redisCommand(context, "AUTH %s %s", stage->redis_user, password);
+    else if (password)
+        reply = redisCommand(context, "AUTH %s", password);
+    in = !password || (reply && reply->type != REDIS_REPLY_ERROR);
     if (reply)
         freeReplyObject(reply);
     if (!in || stage->redis_db == 0)
@@ -67,19 +70,35 @@ static redisContext *connect_stage(const struct stage *stage)
     return context;
 }
 
+/* The first request to another server of ours, with the password before it: a server that is stopped has both when it goes on. */
+static redisReply *ask_first(struct actor *me, const char *full, va_list args)
+{
+    void *reply = NULL;
+
+    redisAppendCommand(me->redis, "AUTH %s", servers_password());
+    redisvAppendCommand(me->redis, full, args);
+    if (redisGetReply(me->redis, &reply) != REDIS_OK)
+        return NULL;
+    freeReplyObject(reply);
+    reply = NULL;
+    (void)redisGetReply(me->redis, &reply);
+    return reply;
+}
+
 static redisReply *ask(struct actor *me, const char *format, va_list args)
 {
     char full[FORMAT_ROOM];
+    bool other = !me->redis && me->redis_host; /* than the stage's */
     redisReply *reply;
 
     if (!me->redis)
-        me->redis = me->redis_host ? connect_to(me->redis_host, me->redis_port, me->redis_limit_ms)
-                                   : connect_stage(me->stage);
+        me->redis = other ? connect_to(me->redis_host, me->redis_port, me->redis_limit_ms)
+                          : connect_stage(me->stage);
     if (!me->redis || me->redis->err)
         reply = NULL;
     else {
         with_prefix(format, me->stage->prefix, full);
-        reply = redisvCommand(me->redis, full, args);
+        reply = other ? ask_first(me, full, args) : redisvCommand(me->redis, full, args);
     }
     if (!reply && me->redis) {
         snprintf(me->trouble, sizeof me->trouble, "%s", me->redis->errstr);

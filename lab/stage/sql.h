@@ -11,7 +11,8 @@
 
 #include "stage.h"
 
-/* Start one in a directory of its own, with the user "postgres" without a password, on the loopback only. stage->url is its URL. */
+/* Start one in a directory of its own, with the user "postgres", who needs no password: it listens on a socket in that directory only, into which
+ * nobody else can look. stage->url is its URL. */
 void sql_open(struct stage *stage);
 void sql_close(struct stage *stage);
 

@@ -2,6 +2,7 @@
 /* Redis servers for one test; see redis_server.h. Main thread only, except server_ask(). */
 #include "redis_server.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,9 @@
 
 static void begin(struct server *server);
 static void await_answer(struct server *server);
+
+/* What servers_want_password() made; empty: they want none. */
+static char secret[33];
 
 /* ---- a server's life ------------------------------------------------------------------ */
 
@@ -47,6 +52,36 @@ static char *expand(const struct server *server, const char *text)
     return result;
 }
 
+void servers_want_password(void)
+{
+    uint64_t word[2];
+
+    if (getrandom(word, sizeof word, 0) != sizeof word)
+        give_up("getrandom failed");
+    snprintf(secret, sizeof secret, "%016" PRIx64 "%016" PRIx64, word[0], word[1]);
+}
+
+const char *servers_password(void)
+{
+    return secret[0] ? secret : NULL;
+}
+
+/* In a file of the server's directory, which is closed to others: everybody can read arguments. Replicas use it too. */
+static void write_secret(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    if (!file || fprintf(file, "requirepass %s\nmasterauth %s\n", secret, secret) < 0 ||
+        fclose(file) != 0)
+        give_up("%s: cannot be written", path);
+}
+
+/* By a configuration file of its own, which says what it wants. */
+static bool is_configured(const struct server *server)
+{
+    return server->options[0] && server->options[0][0] == '/';
+}
+
 static struct server *make(const char *const *options)
 {
     struct server *server = calloc(1, sizeof *server);
@@ -61,6 +96,8 @@ static struct server *make(const char *const *options)
         server->options[i] = expand(server, options[i]);
         server->tls |= strcmp(options[i], "--tls-cert-file") == 0;
     }
+    if (!is_configured(server))
+        snprintf(server->password, sizeof server->password, "%s", secret);
     return server;
 }
 
@@ -90,7 +127,7 @@ void clock_jump_ms(struct server *server, int64_t ms)
 
 static void begin(struct server *server)
 {
-    char port[16], log[SERVER_PATH_ROOM], clock[SERVER_PATH_ROOM + 32];
+    char port[16], log[SERVER_PATH_ROOM], clock[SERVER_PATH_ROOM + 32], file[SERVER_PATH_ROOM];
     char *env[] = { (char *)"PATH=/usr/bin:/bin", clock, (char *)(uintptr_t)clock_preload(), NULL };
     const char *args[ARGS_MAX] = { "/usr/bin/redis-server" };
     size_t n = 1;
@@ -118,13 +155,18 @@ static void begin(struct server *server)
     snprintf(port, sizeof port, "%u", (unsigned)server->port);
     snprintf(log, sizeof log, "%.100s/log", server->dir);
     /* A configuration file comes before all options. */
-    if (server->options[0] && server->options[0][0] == '/') {
+    if (is_configured(server)) {
         args[n++] = server->options[0];
     } else {
+        if (secret[0]) {
+            snprintf(file, sizeof file, "%.100s/secret", server->dir);
+            write_secret(file);
+            args[n++] = file;
+        }
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
             args[n++] = ours[i];
     }
-    for (size_t i = n == 2 ? 1 : 0; server->options[i] && n < ARGS_MAX - 1; i++)
+    for (size_t i = is_configured(server) ? 1 : 0; server->options[i] && n < ARGS_MAX - 1; i++)
         args[n++] = server->options[i];
     snprintf(clock, sizeof clock, CLOCK_VARIABLE "=%s/clock", server->dir);
     server->pid = launch(args, &(struct launch){ .env = server->clock_us ? env : NULL });
@@ -147,7 +189,8 @@ redisContext *server_connect(struct server *server)
         give_up("out of memory");
     if (c->err || !server->password[0])
         return c;
-    reply = redisCommand(c, "AUTH %s %s", server->user, server->password);
+    reply =
+        redisCommand(c, "AUTH %s %s", server->user[0] ? server->user : "default", server->password);
     if (reply && reply->type == REDIS_REPLY_ERROR)
         give_up("server: %s", reply->str);
     freeReplyObject(reply);
@@ -305,7 +348,7 @@ const char *server_url(const struct server *server, const char *rest)
     static _Thread_local unsigned turn;
     char *text = texts[turn++ % 4];
 
-    snprintf(text, sizeof texts[0], "redis%s://127.0.0.1:%u%s", server->tls ? "s" : "",
-             (unsigned)server->port, rest);
+    snprintf(text, sizeof texts[0], "redis%s://%s%s%s127.0.0.1:%u%s", server->tls ? "s" : "",
+             secret[0] ? ":" : "", secret, secret[0] ? "@" : "", (unsigned)server->port, rest);
     return text;
 }

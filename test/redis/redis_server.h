@@ -25,6 +25,11 @@ struct server {
     _Atomic int64_t *clock_us; /* clock.h: how far its clock is off; NULL: it has the real one */
 };
 
+/* Servers that are started from now on, without a configuration file of their own, want a password that was made by chance; it is in
+ * server_url(). Here it is; NULL: none. */
+void servers_want_password(void);
+const char *servers_password(void);
+
 /*
  * Start a redis-server and wait until it answers. `options`, NULL-terminated or NULL, are
  * appended to ours: loopback only, no save, no append-only file, no protected mode. Among them

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECIPE "4" /* raise it when what is made here changes */
+#define RECIPE "5" /* raise it when what is made here changes */
 
 static const char postgres_sql[] = "CREATE ROLE app LOGIN PASSWORD '" DB_SECRET "';\n"
                                    "CREATE ROLE few LOGIN PASSWORD '" DB_SECRET "';\n"
@@ -37,6 +37,7 @@ static const char postgres_conf[] = "listen_addresses = '127.0.0.1'\n"
 
 static const char mariadb_sql[] =
     "FLUSH PRIVILEGES;\n"
+    "DROP USER IF EXISTS root@'127.0.0.1', root@'::1';\n" /* root: only through the socket */
     "CREATE DATABASE test;\n"
     "CREATE USER app@'%' IDENTIFIED BY '';\n"
     "CREATE USER locked@'%' IDENTIFIED BY '" DB_SECRET "';\n"
@@ -182,6 +183,7 @@ static void write_hba(struct db *db)
     snprintf(data, sizeof data, "%s/data", db->dir);
     snprintf(text, sizeof text,
              "local all postgres trust\n"
+             "host all postgres all reject\n" /* who may run commands: only through the directory */
              "local all all %s\n"
              "%s all all 127.0.0.1/32 %s%s\n",
              how, db->wish.tls ? "hostssl" : "host", how,
