@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|deb|test-deb|docs, or
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|deb|test-deb|test-fresh|docs, or
 # packages.sh bindings [LANGUAGE...]
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
@@ -24,12 +24,12 @@ of_engines() {
     echo "$found"
 }
 
-build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev libncurses-dev libmicrohttpd-dev$(of_engines build)"
+build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev libncurses-dev libmicrohttpd-dev libhiredis-dev$(of_engines build)"
 # The bindings that make test covers. Python is Debian's own, and so are CPython's tests of locks, whose package has Python's version in its
-# name; on a machine without a Python yet, the package that depends on the right one.
-python_version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || python_version=3
+# name: see python_tests().
+PYTHON_TESTS=libpython-testsuite
 cpp="g++"
-python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy libpython$python_version-testsuite"
+python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy $PYTHON_TESTS"
 test="$build$(of_engines test) make libcmocka-dev bats tmux strace jq python3 util-linux procps iproute2 zsh fish mandoc bsdextrautils prometheus openssl spin $cpp $python chromium fonts-inter fonts-wqy-microhei python3-markdown-it python3-pygments python3-yaml"
 fuzz="$test clang libclang-rt-dev"
 # The other languages, and what makes the documents of C++.
@@ -44,7 +44,9 @@ docs="python3 python3-markdown-it python3-pygments mandoc"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc codespell python3"
 deb="$build build-essential dpkg-dev debhelper dh-python lintian libpython3-all-dev python3-all-dev python3-setuptools"
 test_deb="$deb mmdebstrap python3-yaml uidmap util-linux"
+test_fresh="mmdebstrap util-linux git"
 
+job="$*"
 may_install=yes
 [ "${1:-}" != missing ] || { may_install=no; shift; }
 case "${1:-}" in
@@ -55,6 +57,7 @@ lint) want=$lint ;;
 docs) want=$docs ;;
 deb) want=$deb ;;
 test-deb) want=$test_deb ;;
+test-fresh) want=$test_fresh ;;
 bindings)
     want=$bindings
     shift
@@ -72,7 +75,7 @@ bindings)
     done
     ;;
 *)
-    echo "usage: $0 [missing] build|test|fuzz|lint|deb|test-deb|docs|bindings [LANGUAGE...]" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint|deb|test-deb|test-fresh|docs|bindings [LANGUAGE...]" >&2
     exit 64
     ;;
 esac
@@ -82,11 +85,19 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
+# On a machine without Python apt knows its version, once apt has lists; until then the name stays as it is.
+python_tests() {
+    version=$("${SYSTEM_PYTHON:-/usr/bin/python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) ||
+        version=$(apt-cache depends python3 2>/dev/null | sed -n 's/^ *Depends: python\(3[.][0-9]*\)$/\1/p')
+    echo "${PYTHON_TESTS%%-*}$version-${PYTHON_TESTS#*-}"
+}
+
 packages=
 for word in $want; do
     case $word in
     /*:*) [ -e "${word%%:*}" ] || packages="$packages ${word#*:}" ;;
     *:*) command -v "${word%%:*}" >/dev/null || packages="$packages ${word#*:}" ;;
+    "$PYTHON_TESTS") packages="$packages $(python_tests)" ;;
     *) packages="$packages $word" ;;
     esac
 done
@@ -117,27 +128,50 @@ elif ! sudo -n true 2>/dev/null; then
     may_install=no
 fi
 
-# The one command to run, as a person would type it.
-command="apt-get install --no-install-recommends$missing"
-case $as_root in
-"su root"*) command="$as_root'$command'" ;;
-*) command="$as_root$command" ;;
+# For a person to type: typed WORD...
+typed() {
+    case $as_root in
+    "su root"*) echo "$as_root'$*'" ;;
+    *) echo "$as_root$*" ;;
+    esac
+}
+case "$missing " in
+*" $PYTHON_TESTS "*) lists=none ;;
+*) lists=there ;;
 esac
+command=$(typed "apt-get install --no-install-recommends$missing")
 if [ $may_install = no ]; then
+    if [ $lists = none ]; then
+        echo "packages: packages are missing, and apt has no lists of packages here, so their names are not known" >&2
+        echo "packages: please run: $(typed apt-get update)" >&2
+        echo "packages: and then: tools/packages.sh $job" >&2
+        exit 1
+    fi
     echo "packages: these Debian packages are missing:$missing" >&2
     echo "packages: please run: $command" >&2
     exit 1
 fi
 
-echo "packages: about to install with ${as_root}apt-get:$missing"
 log=$(mktemp "${TMPDIR:-/tmp}/holdfast-packages.XXXXXX")
 trap 'rm -f "$log"' EXIT
 get() { ${as_root:+sudo -n} env DEBIAN_FRONTEND=noninteractive apt-get -y "$@" </dev/null >>"$log" 2>&1; }
+failed() {
+    cat "$log" >&2
+    echo "packages: apt-get failed, see above. The command was: $1" >&2
+    exit 1
+}
+if [ $lists = none ]; then
+    [ -z "${HOLDFAST_UPDATED:-}" ] || { echo "packages: apt knows no package python3, also after apt-get update" >&2; exit 1; }
+    get update || failed "$(typed apt-get update)"
+    rm -f "$log"
+    # shellcheck disable=SC2086 # a list of words
+    HOLDFAST_UPDATED=yes exec "$0" $job
+fi
+
+echo "packages: about to install with ${as_root}apt-get:$missing"
 # shellcheck disable=SC2086 # a list of words
 install() { get install --no-install-recommends $missing; }
 # The lists of a fresh machine are empty or old: ask for new ones only then, and show only the second try.
 if ! install && ! { : >"$log" && get update && install; }; then
-    cat "$log" >&2
-    echo "packages: apt-get failed, see above. The command was: $command" >&2
-    exit 1
+    failed "$command"
 fi

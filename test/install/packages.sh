@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # What tools/packages.sh does on machines that this one is not: packages.sh
 #
-# dpkg-query, apt-get, sudo and id are small scripts in a directory of their own. The PATH has these and the
-# few real tools that are named below, so nothing is installed here.
+# dpkg-query, apt-get, apt-cache, sudo and id are small scripts in a directory of their own. The PATH has these and the
+# few real tools that are named below, so nothing is installed here. The last part asks the real dpkg and apt of this machine.
 set -u
 
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -20,7 +20,7 @@ machine() {
     rm -rf "${dir:?}/bin"
     mkdir "$dir/bin"
     : >"$dir/calls"
-    for tool in sh true env grep mktemp cat rm make; do ln -s "$(type -P $tool)" "$dir/bin/$tool"; done
+    for tool in sh true env grep sed mktemp cat rm make; do ln -s "$(type -P $tool)" "$dir/bin/$tool"; done
     stub id "echo $uid"
     stub dpkg-query "for p in \"\$@\"; do case \" -W $* \" in *\" \$p \"*) ;; *) echo \"\$p installed\" ;; esac; done; [ -z '$*' ]"
     stub apt-get "echo apt-get \"\$@\" >>$dir/calls"
@@ -111,6 +111,40 @@ expect 'missing: never installs' ended 1
 expect 'missing: the one command' said 'please run: apt-get install --no-install-recommends cmake'
 expect 'missing: nothing is installed' not called apt-get
 
+# A bare machine has no Python, and packages have its version in their names.
+export SYSTEM_PYTHON=/nonexistent/python3
+knows_python() { stub apt-cache "$1 printf 'python3\n  PreDepends: python3-minimal\n  Depends: python3.99\n  Suggests: python3-doc\n'"; }
+machine 0 'libpython3.99-testsuite'
+knows_python ''
+packages test
+expect 'no Python: apt knows its version' called '^apt-get -y install --no-install-recommends libpython3.99-testsuite$'
+
+machine 0 cmake
+knows_python "grep -q update $dir/calls || exit 100;"
+stub dpkg-query ''
+packages test
+expect 'no Python, no lists: asks for lists' ended 0
+expect 'no Python, no lists: once, and first' [ "$(sed -n '1s/.*\(update\)$/\1/p;2s/.* install .*libpython3.99-testsuite.*/install/p' "$dir/calls" | xargs)" = 'update install' ]
+expect 'no Python, no lists: no name without a version' not called 'libpython-testsuite\|libpython3-testsuite\|libpython3[.]-testsuite'
+
+machine 0 cmake
+stub apt-cache ''
+stub dpkg-query ''
+packages test
+expect 'apt has no Python at all: fails' ended 1
+expect 'apt has no Python at all: says so' said 'apt knows no package python3'
+expect 'apt has no Python at all: asks for lists once' [ "$(grep -c update "$dir/calls")" -eq 1 ]
+
+machine 1000 cmake
+stub apt-cache ''
+stub dpkg-query ''
+packages test
+expect 'no Python, no lists, no rights: fails' ended 1
+expect 'no Python, no lists, no rights: the first command' said "please run: su root -c 'apt-get update'"
+expect 'no Python, no lists, no rights: and what then' said 'and then: tools/packages.sh test'
+expect 'no Python, no lists, no rights: nothing is installed' not called .
+unset SYSTEM_PYTHON
+
 machine 0
 rm "$dir/bin/dpkg-query"
 packages build
@@ -132,4 +166,29 @@ machine 0
 output=$(cd "$source" && env -u LINT -u MAKEFLAGS PATH="$dir/bin" "$dir/bin/make" --no-print-directory -n lint 2>&1)
 status=$?
 expect 'make lint: all steps' [ "${output##*tools/lint.sh}" = ' ' ]
+
+# Every package that a machine with nothing would be asked for exists, as far as the lists of this machine know.
+if ! apt-cache depends python3 2>/dev/null | grep -q 'Depends: python3[.]'; then
+    echo 'packages: apt has no lists here: what a bare machine would install is not checked'
+    exit $bad
+fi
+bare=$dir/bare
+mkdir -p "$bare/dpkg" "$bare/bin"
+for tool in sh env grep sed mktemp cat rm dpkg-query apt-cache; do
+    path=$(type -P $tool) || { echo "packages: no $tool here: what a bare machine would install is not checked"; exit $bad; }
+    ln -s "$path" "$bare/bin/$tool"
+done
+stub id 'echo 1000'
+mv "$dir/bin/id" "$bare/bin"
+all=
+for job in bindings fuzz lint docs deb test-deb test-fresh; do # make build and make test are part of the first
+    output=$(SYSTEM_PYTHON=/nonexistent/python3 DPKG_ADMINDIR=$bare/dpkg PATH=$bare/bin "$bare/bin/sh" "$source/tools/packages.sh" missing $job 2>&1)
+    wanted=$(sed -n 's/^packages: these Debian packages are missing: //p' <<<"$output")
+    expect "$job: a bare machine lacks packages" [ -n "$wanted" ]
+    all="$all $wanted"
+done
+# shellcheck disable=SC2086 # a list of words
+unknown=$(LC_ALL=C apt-cache policy $all | awk '/^[^ ]/ { name = $1 } /^  Candidate: [^(]/ { known[name] = 1 }
+    END { n = split(wanted, words, " "); for (i = 1; i <= n; i++) if (!known[words[i] ":"]) print words[i] }' wanted="$all" | sort -u | xargs)
+expect "these packages do not exist: $unknown" [ -z "$unknown" ]
 exit $bad
