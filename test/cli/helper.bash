@@ -9,6 +9,7 @@ setup() {
     export HOLDFAST_STORE=file:$dir/store
     unset HOLDFAST_CONFIG HOLDFAST_NAME HOLDFAST_TOKEN HOLDFAST_TOKENS HOLDFAST_SLOT HOLDFAST_RUN_FD HOLDFAST_SESSION NO_COLOR
     export PATH=$dir/bin:$PATH
+    export TERM=xterm-256color # cron, most CI and a new root have none
     mkdir bin
     ln -s "${HOLDFAST_BIN:?}" bin/holdfast
     begun=()
@@ -21,6 +22,19 @@ teardown() {
         kill -KILL "$pid" 2>/dev/null || true
     done
     cd / && rm -rf "$dir"
+}
+
+# For tests with several users: everybody may enter $dir, and `holdfast` is a copy in it. Others cannot read the build if the tree is
+# below root's home, which has the mode 0700.
+open_to_all() {
+    local build=${HOLDFAST_BIN%/bin/holdfast}
+    mkdir -p product/bin product/lib/holdfast
+    cp "$HOLDFAST_BIN" product/bin
+    cp -a "$build"/lib/libholdfast.so.* product/lib
+    cp "$build"/lib/holdfast/*.so product/lib/holdfast
+    chmod -R a+rX "$dir/product"
+    chmod 755 "$dir"
+    ln -sfn "$dir/product/bin/holdfast" bin/holdfast
 }
 
 # begin COMMAND...: in the background; $! is its process. Output goes to $dir/out and $dir/err.

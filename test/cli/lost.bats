@@ -158,6 +158,7 @@ while True: time.sleep(1)'
 @test "broken: a command that became another user is said to go on, and is named" {
     [[ $EUID == 0 ]] || skip "needs root to become another user"
     install -m 4755 "$(command -v setpriv)" become
+    open_to_all
     chmod 777 .
     begin setpriv --reuid=65534 --regid=65534 --clear-groups holdfast run x --kill-after 1s --status-fd 9 -- \
         ./become --reuid=0 --clear-groups sh -c 'echo $$ >command; touch ready; while [ ! -e go ]; do sleep 0.05; done' 9>status

@@ -93,7 +93,7 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     [[ $(stat -c %a mine) == 700 ]]
     [[ $(holdfast init mine --json | jq -r .store) == "file:$dir/mine" ]] # again is no harm
     need_root
-    chmod 755 "$dir"
+    open_to_all
     group=$(getent group 12 | cut -d: -f1)
     url=$(holdfast -q init --group "$group" ours)
     [[ $url == "file:$dir/ours?shared=group" ]]
@@ -107,11 +107,11 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     begin holdfast run x -- sh -c 'echo "$HOLDFAST_STORE" >"$0"; exec sleep 1000' "$dir/held"
     eventually test -s "$dir/held"
     [[ $(cat held) == "$url" ]]
-    exits 75 as 65534 12 "$HOLDFAST_BIN" run -n x -- true
-    exits 77 as 65534 65534 "$HOLDFAST_BIN" run -n x -- true
+    exits 75 as 65534 12 holdfast run -n x -- true
+    exits 77 as 65534 65534 holdfast run -n x -- true
     says "it is for the members of group $group"
     says "from the next login on"
-    exits 77 as 65534 12 "$HOLDFAST_BIN" -S "${url%\?*}" run -n x -- true
+    exits 77 as 65534 12 holdfast -S "${url%\?*}" run -n x -- true
     says "shared=group"
     holdfast doctor | grep "shared by user root and the members of group $group"
 }
@@ -209,7 +209,7 @@ END
     [[ $(getent passwd nobody) == *:/nonexistent:* ]] || skip "nobody has a home"
     [[ ! -e /etc/holdfast/store ]] || skip "this machine has a default store"
     unset HOLDFAST_STORE
-    chmod 755 "$dir"
+    open_to_all
     exits 77 as nobody nogroup holdfast run x -- true
     says "cannot make directory /nonexistent: Permission denied"
     says "name another store, for example with HOLDFAST_STORE"
@@ -225,7 +225,7 @@ END
     : >plain
     exits 78 holdfast doctor "file:$dir/plain/x"
     need_root
-    chmod 755 "$dir"
+    open_to_all
     exits 2 as nobody nogroup holdfast doctor "file:/var/lib/nobodys"
     says "/var/lib: Permission denied"
 }
@@ -233,7 +233,7 @@ END
 @test "another user's store: said whose it is, and how to share one" {
     need_root
     exits 0 holdfast -S "file:$dir/mine" run x -- true
-    chmod 755 "$dir"
+    open_to_all
     exits 77 as nobody nogroup holdfast -S "file:$dir/mine" ls
     says "it belongs to user root"
     says "holdfast init --group"
