@@ -222,12 +222,11 @@ url() {
 }
 client() {
     case $1 in
-    redis | redlock) echo libhiredis ;;
     postgres) echo libpq ;;
     mariadb) echo libmariadb ;;
     zookeeper) echo libzookeeper ;;
     etcd) echo libnghttp2 ;;
-    memcached) echo libc ;;
+    redis | redlock | memcached) echo libc ;;
     esac
 }
 # The scheme is known, and the answer is one about a connection: 69.

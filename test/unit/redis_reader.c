@@ -92,6 +92,11 @@ static void good(void **state)
         { "*3\r\n$1\r\nG\r\n:12\r\n:1\r\n", "[ t\"G\"1 i12 i1 ] " },
         { "*2\r\n*1\r\n*0\r\n*2\r\n$-1\r\n-E\r\n", "[ [ [ ] ] [ n e\"E\"1 ] ] " },
         { "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "[ [ [ [ [ [ [ i1 ] ] ] ] ] ] ] " },
+        { "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+          "[ [ [ [ [ [ [ [ i1 ] ] ] ] ] ] ] ] " },
+        { "*2\r\n*2\r\n:1\r\n*0\r\n*-1\r\n:2\r\n", "[ [ i1 [ ] ] n ] i2 " },
+        { "+a\rb\nc\n\rd\r\n", "s\"a\rb\nc\n\rd\"8 " },
+        { "-\n\r\r\n", "e\"\n\r\"2 " },
         { "+A\r\n*1\r\n+B\r\n:3\r\n", "s\"A\"1 [ s\"B\"1 ] i3 " },
     };
 
@@ -123,9 +128,18 @@ static void bad(void **state)
         ":\r\n",
         ":x\r\n",
         ":1x\r\n",
+        ":-\r\n",
+        ":+1\r\n",
+        ":01\r\n",
+        ":-0\r\n",
+        ": 1\r\n",
+        ":1\n:2\r\n",
+        ":18446744073709551617\r\n",
         ":9223372036854775808\r\n",
         ":-9223372036854775809\r\n",
         "$-2\r\n",
+        "$\r\n\r\n",
+        "*\r\n",
         "$x\r\nabc\r\n",
         "$3\r\nabcd\r\n", /* longer than it says */
         "$3\r\nabc\n\n",  /* does not end in CRLF */
@@ -188,6 +202,73 @@ static void endless(void **state)
         assert_true(fed <= HFI_REPLY_LINE_MAX + sizeof piece);
         hfi_reader_free(reader);
     }
+}
+
+/* The longest line, and one byte more; in one piece, and byte by byte at its end. */
+static void long_lines(void **state)
+{
+    size_t room = 1 + HFI_REPLY_LINE_MAX + 1 + 2;
+    char *line = malloc(room);
+
+    (void)state;
+    memset(line, 'x', room);
+    line[0] = '-';
+    for (size_t more = 0; more < 2; more++) {
+        size_t len = 1 + HFI_REPLY_LINE_MAX + more + 2;
+
+        memcpy(line + len - 2, "\r\n", 2);
+        for (size_t first = len - 4; first <= len; first++) {
+            struct hfi_reader *reader = hfi_reader_new();
+            const struct hfi_reply *reply = NULL;
+            hf_status status = HF_OK;
+
+            assert_true(hfi_reader_feed(reader, line, first));
+            status = hfi_reader_next(reader, &reply);
+            for (size_t at = first; at < len && status == HF_OK; at++) {
+                assert_null(reply);
+                assert_true(hfi_reader_feed(reader, line + at, 1));
+                status = hfi_reader_next(reader, &reply);
+            }
+            assert_int_equal(status, more ? HF_CORRUPT : HF_OK);
+            if (!more)
+                assert_int_equal(reply->len, HFI_REPLY_LINE_MAX);
+            hfi_reader_free(reader);
+        }
+    }
+    free(line);
+}
+
+/* Input that ends in the middle of an item again and again: what has come of it is kept, in memory
+ * that does not grow with what went through. */
+static void partial(void **state)
+{
+    static const char bytes[] = "*2\r\n$10\r\n0123456789\r\n:77\r\n";
+    struct hfi_reader *reader = hfi_reader_new();
+    size_t len = sizeof bytes - 1, replies = 0, at = 0;
+
+    (void)state;
+    hfi_alloc_fail_at(0, 0);
+    for (int i = 0; i < 20000; i++) {
+        const struct hfi_reply *reply = NULL;
+        char piece[37];
+
+        for (size_t j = 0; j < sizeof piece; j++)
+            piece[j] = bytes[at++ % len];
+        assert_true(hfi_reader_feed(reader, piece, sizeof piece));
+        do {
+            reply = NULL;
+            assert_int_equal(hfi_reader_next(reader, &reply), HF_OK);
+            if (reply) {
+                replies++;
+                assert_int_equal(reply->count, 2);
+                assert_memory_equal(reply->items[0].text, "0123456789", 11);
+                assert_int_equal(reply->items[1].integer, 77);
+            }
+        } while (reply);
+    }
+    assert_int_equal(replies, at / len);
+    assert_true(hfi_alloc_fail_at(0, 0) <= 1); /* the memory for input */
+    hfi_reader_free(reader);
 }
 
 /* The largest of what is allowed. */
@@ -270,7 +351,7 @@ static void no_heap(void **state)
         assert_int_equal(hfi_reader_next(reader, &reply), HF_OK);
         assert_null(reply);
     }
-    assert_int_equal(hfi_alloc_fail_at(0, 0), 0);
+    assert_true(hfi_alloc_fail_at(0, 0) <= 1); /* the memory for input */
     hfi_reader_free(reader);
 }
 
@@ -286,6 +367,13 @@ static void no_memory(void **state)
         hfi_alloc_fail_at(0, 0);
         assert_true(k < 10);
     }
+    hfi_alloc_fail_at(1, 0);
+    assert_false(hfi_reader_feed(reader, ":1\r\n", 4));
+    hfi_alloc_fail_at(0, 0);
+    assert_int_equal(hfi_reader_next(reader, &reply), HF_NO_MEMORY);
+    hfi_reader_free(reader);
+
+    reader = hfi_reader_new();
     assert_true(hfi_reader_feed(reader, "*100000\r\n", 9));
     hfi_alloc_fail_at(1, 0);
     assert_int_equal(hfi_reader_next(reader, &reply), HF_NO_MEMORY);
@@ -300,7 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good),          cmocka_unit_test(bad),          cmocka_unit_test(endless),
         cmocka_unit_test(at_the_bounds), cmocka_unit_test(texts_add_up), cmocka_unit_test(no_heap),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(no_memory),     cmocka_unit_test(long_lines),   cmocka_unit_test(partial),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies, as hiredis' reader parses them (RESP2), into an arena that is reused for the next reply:
- * a reply is valid only during the callback that gets it. Lengths, nesting and sizes that no valid
- * reply can have are refused (HFI_REPLY_*_MAX) before memory is spent on them.
+ * Replies (RESP2), parsed into an arena that is reused for the next reply: a reply is valid only
+ * during the callback that gets it. Lengths, nesting and sizes that no valid reply can have are
+ * refused (HFI_REPLY_*_MAX) before memory is spent on them.
  */
 #ifndef HFI_REDIS_REPLY_H
 #define HFI_REDIS_REPLY_H
@@ -13,7 +13,7 @@
 
 #define HFI_REPLY_ITEMS_MAX (1u << 20)  /* in all lists of one reply */
 #define HFI_REPLY_TEXT_MAX  (64u << 20) /* bytes in all texts of one reply */
-#define HFI_REPLY_LINE_MAX  (64u << 10) /* of an error, a simple string or a number */
+#define HFI_REPLY_LINE_MAX  (64u << 10) /* of an error or a simple string */
 
 enum hfi_reply_type {
     HFI_REPLY_NIL,
