@@ -61,8 +61,29 @@ part "A row that is not there."
 both BEGIN
 is "$(sql A "$(lock 'id = 99')")" ""
 is "$(sql B "$(lock 'id = 99')")" ""
-note "Both found nothing, so nothing was locked, and both go on."
-both ROLLBACK
+insert() { echo "INSERT INTO goods (id, description) VALUES ($1, 'window')"; }
+if [ "$kind" = psql ]; then
+    note "Both found nothing, and PostgreSQL has locked nothing: both go on to insert it."
+    is "$(sql A "$(insert 99)")" ""
+    start B "$(insert 99)"
+    waits B
+    note "A's insert is done, and B's waits for the end of A's transaction: the key makes it wait, not the lock."
+    sql A COMMIT
+    note "A commits. B: $(answer B | grep '^ERROR' || fail "both have inserted it")"
+else
+    note "Both found nothing, and InnoDB has locked the gap in which it would be, for both of them: locks of a gap let each other be."
+    session C
+    sql C "SET innodb_lock_wait_timeout = 1"
+    note "C wants to insert row 50, which lies in the same gap: $(error_of C "$(insert 50)")"
+    start A "$(insert 99)"
+    waits A
+    note "A wants to insert row 99, and waits for B's lock of the gap."
+    start B "$(insert 99)"
+    note "B wants to insert it too: $( { answer B; answer A; } | grep '^ERROR 1213' || fail "there is no deadlock")"
+    hang_up C
+fi
+both ROLLBACK >/dev/null # of which one is none any more
+sql A "DELETE FROM goods WHERE id = 99"
 
 part "Waiting ends with an error, after a time that belongs to the database."
 both BEGIN
