@@ -30,16 +30,17 @@ static const char *level_word(hf_check_level level)
 
 #define TEXT_COLUMN 9 /* behind the level */
 
-static void print_finding(const struct findings *findings, hf_check_level level, const char *topic,
-                          const char *text)
+static void print_finding(const struct findings *findings, const hf_finding *finding)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
+    enum tone shade = finding->note ? TONE_OFF : tones[finding->level];
     const struct cli *cli = findings->cli;
     char line[2048];
 
-    snprintf(line, sizeof line, "%s: ", safe_label(topic));
-    snprintf(line + strlen(line), sizeof line - strlen(line), "%s", safe_label(text));
-    printf("%s%-8s%s ", tone(cli, tones[level]), level_word(level), tone(cli, TONE_OFF));
+    snprintf(line, sizeof line, "%s: ", safe_label(finding->topic));
+    snprintf(line + strlen(line), sizeof line - strlen(line), "%s", safe_label(finding->text));
+    printf("%s%-8s%s ", tone(cli, shade), finding->note ? "note" : level_word(finding->level),
+           tone(cli, TONE_OFF));
     wrap_words(stdout, line, TEXT_COLUMN, findings->columns);
 }
 
@@ -57,23 +58,23 @@ static void print_verdict(const struct findings *findings)
         puts("verdict: fine.");
 }
 
-static void show(struct findings *findings, hf_check_level level, const char *topic,
-                 const char *text)
+static void show(struct findings *findings, const hf_finding *finding)
 {
     const struct cli *cli = findings->cli;
     json_t *object;
 
-    findings->counts[level]++;
-    if (level > findings->worst)
-        findings->worst = level;
+    findings->counts[finding->level]++;
+    if (finding->level > findings->worst)
+        findings->worst = finding->level;
     if (findings->list) {
         object = json_object();
-        json_object_set_new(object, "level", json_string(level_word(level)));
-        json_object_set_new(object, "topic", json_text(topic, strlen(topic)));
-        json_object_set_new(object, "text", json_text(text, strlen(text)));
+        json_object_set_new(object, "level", json_string(level_word(finding->level)));
+        json_object_set_new(object, "topic", json_text(finding->topic, strlen(finding->topic)));
+        json_object_set_new(object, "text", json_text(finding->text, strlen(finding->text)));
+        json_object_set_new(object, "note", json_boolean(finding->note));
         json_array_append_new(findings->list, object);
-    } else if (!cli->args.quiet || level != HF_CHECK_LEVEL_OK) {
-        print_finding(findings, level, topic, text);
+    } else if (!cli->args.quiet || finding->level != HF_CHECK_LEVEL_OK) {
+        print_finding(findings, finding);
     }
 }
 
@@ -157,12 +158,13 @@ static void show_absent(struct findings *findings, const char *location)
 
     if (strncmp(location, "file:/", 6) != 0 ||
         !cannot_be_made(location + strlen("file:"), why, sizeof why)) {
-        show(findings, HF_CHECK_LEVEL_WARNING, "store",
-             "not created yet: the first lock creates it");
+        show(findings, &(hf_finding){ .level = HF_CHECK_LEVEL_WARNING,
+                                      .topic = "store",
+                                      .text = "not created yet: the first lock creates it" });
         return;
     }
     snprintf(text, sizeof text, "not created yet, and this user cannot create it: %s", why);
-    show(findings, HF_CHECK_LEVEL_BAD, "store", text);
+    show(findings, &(hf_finding){ .level = HF_CHECK_LEVEL_BAD, .topic = "store", .text = text });
 }
 
 int verb_doctor(struct cli *cli)
@@ -190,11 +192,8 @@ int verb_doctor(struct cli *cli)
         show_absent(&findings, store.info.location);
     } else {
         status = hf_store_check(store.store, &report, &err);
-        for (size_t i = 0; i < hf_report_count(report); i++) {
-            const hf_finding *finding = hf_report_item(report, i);
-
-            show(&findings, finding->level, finding->topic, finding->text);
-        }
+        for (size_t i = 0; i < hf_report_count(report); i++)
+            show(&findings, hf_report_item(report, i));
         hf_free(report);
     }
     if (status == HF_OK && cli->args.json)

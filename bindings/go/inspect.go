@@ -186,6 +186,7 @@ const (
 type Finding struct {
 	Level       Level
 	Topic, Text string
+	Note        bool // a fact to know, which is no fault: "no replicas"; the level is LevelOK
 }
 
 // Check says whether this store is safe for what it promises.
@@ -203,7 +204,7 @@ func findingsOf(report *C.hf_report) []Finding {
 	var findings []Finding
 	for i := C.size_t(0); i < C.hf_report_count(report); i++ {
 		f := C.hf_report_item(report, i)
-		findings = append(findings, Finding{Level(f.level), goText(f.topic), goText(f.text)})
+		findings = append(findings, Finding{Level(f.level), goText(f.topic), goText(f.text), bool(f.note)})
 	}
 	return findings
 }

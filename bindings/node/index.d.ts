@@ -218,6 +218,8 @@ export interface Finding {
   level: 'ok' | 'warning' | 'bad';
   topic: string;
   text: string;
+  /** A fact to know, which is no fault: "no replicas". The level is 'ok'. */
+  note: boolean;
 }
 
 export interface Holder {

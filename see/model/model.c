@@ -204,6 +204,7 @@ static bool same_findings(const struct see_model *model, const hf_report *report
         const hf_finding *finding = hf_report_item(report, i);
 
         if (finding->level != model->findings[i].level ||
+            finding->note != model->findings[i].note ||
             strncmp(finding->text, model->findings[i].text, sizeof model->findings[i].text - 1) !=
                 0)
             return false;
@@ -224,6 +225,7 @@ bool see_model_check(struct see_model *model, const hf_report *report, int64_t n
             const hf_finding *finding = hf_report_item(report, i);
 
             findings[i].level = finding->level;
+            findings[i].note = finding->note;
             snprintf(findings[i].topic, sizeof findings[i].topic, "%s", finding->topic);
             snprintf(findings[i].text, sizeof findings[i].text, "%s", finding->text);
         }

@@ -133,6 +133,7 @@ struct see_circle {
 
 struct see_finding {
     hf_check_level level;
+    bool note; /* no fault: the level is HF_CHECK_LEVEL_OK */
     char topic[64], text[512];
 };
 

@@ -6,11 +6,14 @@ import { circleAge } from "./graph.js";
 import { mark } from "./marks.js";
 import { t } from "./text.js";
 
-const RANK = { bad: 0, warning: 1, ok: 2 };
+const RANK = { bad: 0, warning: 1, note: 2, ok: 3 };
 const CHIPS_MAX = 4;
 
+// A note is a fact to know and no fault: its level is "ok".
+const kindOf = (finding) => (finding.level === "ok" ? (finding.note ? "note" : "ok") : finding.level === "bad" ? "bad" : "warning");
+
 function sorted(store) {
-  return [...(store?.doctor?.findings ?? [])].sort((a, b) => (RANK[a.level] ?? 1) - (RANK[b.level] ?? 1));
+  return [...(store?.doctor?.findings ?? [])].sort((a, b) => RANK[kindOf(a)] - RANK[kindOf(b)]);
 }
 
 export class Doctor {
@@ -48,7 +51,9 @@ export class Doctor {
       chips.push(chip);
     }
     if (trouble.length > CHIPS_MAX) chips.push(el("span.dim", t("more", trouble.length - CHIPS_MAX)));
-    const fine = findings.length - trouble.length;
+    const notes = findings.filter((finding) => kindOf(finding) === "note").length;
+    const fine = findings.length - trouble.length - notes;
+    if (notes) chips.push(el("span.chip.note", mark("note", 14), t("notes", notes)));
     if (fine) chips.push(el("span.chip.ok", mark("ok", 14), t("fine", fine)));
     const looked = el("span.dim.right");
     this.clocks.push((now) => { looked.textContent = store.doctor?.at ? t("looked", age(now - store.doctor.at)) : t("not_looked"); });
@@ -95,10 +100,10 @@ export class Doctor {
     const looked = el("p.quiet");
     this.clocks.push((now) => { looked.textContent = store?.doctor?.at ? t("looked", age(now - store.doctor.at)) : t("not_looked"); });
     const lines = list.map((finding) => {
-      const level = finding.level === "ok" ? "ok" : finding.level === "bad" ? "bad" : "warning";
+      const level = kindOf(finding);
       return el(`div.finding.${level}`, mark(level, 16), el("span.level", t(level)), el("b", plainName({ name: finding.topic ?? "" })), el("span", plainName({ name: finding.text ?? "" })));
     });
-    this.nodes.page.replaceChildren(...lines, list.length && list.every((finding) => finding.level === "ok") ? el("p.quiet", t("all_fine")) : "", looked);
+    this.nodes.page.replaceChildren(...lines, list.length && list.every((finding) => kindOf(finding) === "ok") ? el("p.quiet", t("all_fine")) : "", looked);
   }
 
   // The number for the tab of the phone.

@@ -16,6 +16,7 @@ const shapes = {
   idle: [["circle", { cx: 8, cy: 8, r: 4, fill: "none", stroke: "currentColor", "stroke-width": 1.6, "stroke-dasharray": "1.6 1.55" }]],
   ok: [line("M3 8.5 6.5 12 13 4.5", { "stroke-width": 1.9 })],
   warning: [solid("M8 1.8 15 14H1Z"), line("M8 6v3.6", { class: "on-mark" }), ["circle", { cx: 8, cy: 11.9, r: 0.9, class: "on-mark-fill" }]],
+  note: [["circle", { cx: 8, cy: 8, r: 6, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }], line("M8 7.4v3.6"), ["circle", { cx: 8, cy: 4.9, r: 0.9, fill: "currentColor" }]],
   bad: [solid("M5.2 1.5h5.6l3.7 3.7v5.6l-3.7 3.7H5.2l-3.7-3.7V5.2Z"), line("M8 4.6v4.2", { class: "on-mark" }), ["circle", { cx: 8, cy: 11.3, r: 0.9, class: "on-mark-fill" }]],
   anchor: [["circle", { cx: 8, cy: 3.4, r: 1.6, fill: "none", stroke: "currentColor", "stroke-width": 1.4 }], line("M8 5v9M5.4 7.2h5.2M2.4 9.4c.3 3 2.6 4.6 5.6 4.6s5.3-1.6 5.6-4.6l-1.7 1.2M2.4 9.4l1.7 1.2", { "stroke-width": 1.4 })],
   search: [["circle", { cx: 7, cy: 7, r: 4.4, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }], line("M10.4 10.4 14 14", { "stroke-width": 1.5 })],

@@ -347,6 +347,7 @@ void rows_doctor(struct out *out, const struct see_model *model)
         out_word(out, "level", (unsigned)finding->level < 3 ? levels[finding->level] : "bad");
         out_word(out, "topic", finding->topic);
         out_word(out, "text", finding->text);
+        out_bool(out, "note", finding->note);
         out_close(out, '}');
     }
     out_close(out, ']');

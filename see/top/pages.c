@@ -215,9 +215,18 @@ static void wrap(struct page *page, int indent, int style, const char *text)
 
 static void draw_doctor(struct page *page)
 {
-    static const char *const words[] = { "fine", "warning", "bad" };
-    static const int styles[] = { STYLE_GOOD, STYLE_RISK | STYLE_BOLD,
-                                  STYLE_DEADLOCK | STYLE_BOLD };
+    /* In this order: what is wrong comes first. */
+    static const struct {
+        hf_check_level level;
+        bool note;
+        const char *word;
+        int style;
+    } kinds[] = {
+        { HF_CHECK_LEVEL_BAD, false, "bad", STYLE_DEADLOCK | STYLE_BOLD },
+        { HF_CHECK_LEVEL_WARNING, false, "warning", STYLE_RISK | STYLE_BOLD },
+        { HF_CHECK_LEVEL_OK, true, "note", STYLE_INK },
+        { HF_CHECK_LEVEL_OK, false, "fine", STYLE_GOOD },
+    };
     const struct see_model *model = page->ui->model;
     int row;
 
@@ -229,15 +238,16 @@ static void draw_doctor(struct page *page)
                        "It has not looked yet.");
         return;
     }
-    for (int level = HF_CHECK_LEVEL_BAD; level >= HF_CHECK_LEVEL_OK; level--)
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < model->finding_count; i++) {
             const struct see_finding *finding = &model->findings[i];
 
-            if ((int)finding->level != level)
+            if (finding->level != kinds[k].level || finding->note != kinds[k].note)
                 continue;
             row = next_line(page);
             if (row >= 0) {
-                int col = screen_say(page->screen, row, 2, 10, styles[level], "%-8s", words[level]);
+                int col =
+                    screen_say(page->screen, row, 2, 10, kinds[k].style, "%-8s", kinds[k].word);
 
                 screen_text(page->screen, row, col + 1, page->screen->cols, STYLE_INK | STYLE_BOLD,
                             finding->topic);

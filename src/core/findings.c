@@ -2,6 +2,7 @@
 /* What hf_store_check() returns: findings are collected while the engine runs its checks, and packed into one block. */
 #include "core/findings.h"
 
+#include "engine/engine.h"
 #include "util/alloc.h"
 #include "util/text.h"
 
@@ -10,6 +11,7 @@
 /* A finding whose texts are still offsets. */
 struct raw {
     hf_check_level level;
+    bool note;
     size_t topic, text;
 };
 
@@ -36,7 +38,8 @@ static bool keep(struct hfi_buffer *texts, const char *text, size_t *ret_offset)
 void hfi_findings_add(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     struct hfi_findings *findings = arg;
-    struct raw raw = { .level = level };
+    struct raw raw = { .level = level == HFI_CHECK_NOTE ? HF_CHECK_LEVEL_OK : level,
+                       .note = level == HFI_CHECK_NOTE };
     char *to = hfi_buffer_reserve(&findings->items, sizeof raw);
 
     if (!to || !keep(&findings->texts, topic, &raw.topic) ||
@@ -67,7 +70,8 @@ static hf_report *pack(const struct hfi_findings *findings)
         memcpy(&raw, findings->items.bytes + findings->items.start + i * sizeof raw, sizeof raw);
         report->items[i] = (hf_finding){ .level = raw.level,
                                          .topic = texts + raw.topic,
-                                         .text = texts + raw.text };
+                                         .text = texts + raw.text,
+                                         .note = raw.note };
     }
     return report;
 }

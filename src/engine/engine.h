@@ -69,6 +69,9 @@ static inline int64_t hfi_told_ms(int64_t ms)
 #define HFI_TOLD_S_MAX ((int64_t)(HFI_TOKEN_LIMIT / 1000000))
 
 /* Report one finding of doctor(), or one step of an extension. The strings are valid during the call only. */
+/* Of a finding: a fact that one should know and that is no fault. Callers see HF_CHECK_LEVEL_OK and hf_finding.note. */
+#define HFI_CHECK_NOTE ((hf_check_level)0x100)
+
 typedef void hfi_finding_fn(hf_check_level level, const char *topic, const char *text, void *arg);
 
 /* A name and its hash. The hash is the same in every process and version (util/hash.h), so an engine may store it. Two names

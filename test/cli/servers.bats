@@ -172,6 +172,49 @@ maria_password() {
     grep -E "^fine +password: only a challenge" <<<"$output"
 }
 
+# A role that may not create the tables: the doctor says what the first lock meets, and its remedy helps.
+pg_admin() { psql -h "$HOLDFAST_TEST_SOCKET" -p "$HOLDFAST_TEST_PORT" -U postgres -d "$(database)" -qAtX -v ON_ERROR_STOP=1 "$@"; }
+pg_no_create() {
+    exits 77 holdfast run -n job -- true
+    exits 2 holdfast doctor "$HOLDFAST_STORE"
+    says "bad      tables: public.hfx_... are not created yet, and this user may not create them (no CREATE on the schema public): let"
+    says "holdfast doctor --sql"
+    says "verdict: bad."
+    exits 2 holdfast doctor "$HOLDFAST_STORE&schema=nowhere"
+    says "there is no schema nowhere"
+    exits 2 holdfast doctor "$HOLDFAST_STORE&create=off"
+    says "and create=off: run the SQL"
+    holdfast doctor --sql "$HOLDFAST_STORE" | pg_admin
+    exits 77 holdfast run -n job -- true
+    exits 2 holdfast doctor "$HOLDFAST_STORE"
+    says "fine     tables: public.hfx_... are there"
+    says "bad      rights: this user may not do all that locks need: SELECT on public.hfx_names is missing"
+    pg_admin -c "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO few; GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO few"
+    exits 0 holdfast run -n job -- true
+    holdfast doctor --json "$HOLDFAST_STORE" | jq -e '[.findings[] | select(.level == "bad" and (.topic | IN("tables", "rights")))] == []'
+}
+maria_no_create() {
+    mariadb -S "$HOLDFAST_TEST_SOCKET" -u root -e "GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE, CREATE ROUTINE, ALTER ROUTINE ON test.* TO few"
+    exits 77 holdfast run -n job -- true
+    exits 2 holdfast doctor "$HOLDFAST_STORE"
+    says "this user may not create them (no CREATE on the database test)"
+    says "verdict: bad."
+    mariadb -S "$HOLDFAST_TEST_SOCKET" -u root -e "GRANT CREATE ON test.* TO few"
+    holdfast doctor --json "$HOLDFAST_STORE" | jq -e '[.findings[] | select(.topic == "tables") | .level] == ["warning"]'
+    exits 0 holdfast run -n job -- true
+}
+
+# Which versions are which is in test/etcd/parts.c; here that it is asked, of a member that is in the warned range.
+etcd_version() {
+    [[ $(etcd --version) == *"etcd Version: 3.4.2"* ]] || return 0
+    exits 1 holdfast doctor
+    grep -E "^warning +version: .*: etcd 3\.4\.2[0-9]: .*use 3\.4\.31, 3\.5\.13 or later" <<<"$output"
+    grep -E "^note +cluster: 1 member: " <<<"$output"
+    exits 1 holdfast -q doctor
+    ! grep -E "^(note|fine)" <<<"$output"
+    holdfast doctor --json | jq -e '[.findings[] | select(.note) | .level] | unique == ["fine"]'
+}
+
 # ---- tests
 
 @test "PostgreSQL: looking creates nothing" { within postgres -- pg_looks; }
@@ -180,6 +223,9 @@ maria_password() {
 @test "MariaDB: looking creates nothing, mode=row" { within mariadb -m row -- maria_doctor; }
 @test "Redis: looking creates nothing" { within redis -- redis_looks; }
 @test "Redlock: looking creates nothing" { within redis -R 3 -- redlock_looks; }
+@test "PostgreSQL: doctor says that this user may not create the tables, or not use them" { within postgres -u - -- pg_no_create; }
+@test "MariaDB: doctor says that this user may not create the tables" { within mariadb -u - -- maria_no_create; }
+@test "etcd: doctor judges the version" { within etcd -- etcd_version; }
 @test "PostgreSQL: doctor warns of a password that could be asked for" { within postgres -p -- pg_password; }
 @test "MariaDB: doctor says that only a challenge is answered" { within mariadb -p -- maria_password; }
 @test "a command inherits none of our descriptors" {

@@ -2,6 +2,7 @@
 /* The engine's pure parts: protocol buffers, keys and values, places in the queue, URLs. No server. */
 #include "core/conf.h"
 #include "engine/etcd/api.h"
+#include "engine/etcd/version.h"
 #include "util/alloc.h"
 
 #include <setjmp.h>
@@ -326,6 +327,51 @@ static void urls(void **state)
     }
 }
 
+/* ---- versions --------------------------------------------------------------------------------- */
+
+static void versions_are_judged(void **state)
+{
+    static const struct {
+        const char *version;
+        hf_check_level level;
+    } cases[] = {
+        { "3.3.27", HF_CHECK_LEVEL_BAD },
+        { "2.3.8", HF_CHECK_LEVEL_BAD },
+        { "3.4.0", HF_CHECK_LEVEL_WARNING },
+        { "3.4.23", HF_CHECK_LEVEL_WARNING },
+        { "3.4.30", HF_CHECK_LEVEL_WARNING },
+        { "3.4.31", HF_CHECK_LEVEL_OK },
+        { "3.4.40", HF_CHECK_LEVEL_OK },
+        { "3.5.0-rc.1", HF_CHECK_LEVEL_BAD },
+        { "3.5.0", HF_CHECK_LEVEL_BAD },
+        { "3.5.1", HF_CHECK_LEVEL_BAD },
+        { "3.5.2", HF_CHECK_LEVEL_BAD },
+        { "3.5.3", HF_CHECK_LEVEL_WARNING },
+        { "3.5.12", HF_CHECK_LEVEL_WARNING },
+        { "3.5.13", HF_CHECK_LEVEL_OK },
+        { "3.5.35", HF_CHECK_LEVEL_OK },
+        { "3.6.0", HF_CHECK_LEVEL_OK },
+        { "3.6.16", HF_CHECK_LEVEL_OK },
+        { "3.10.2", HF_CHECK_LEVEL_OK },
+        { "4.0.0", HF_CHECK_LEVEL_OK },
+        { "", HF_CHECK_LEVEL_WARNING },
+        { "3", HF_CHECK_LEVEL_WARNING },
+        { "3.5", HF_CHECK_LEVEL_WARNING },
+        { "newest", HF_CHECK_LEVEL_WARNING },
+        { "3.x.1", HF_CHECK_LEVEL_WARNING },
+        { "99999999999.4.0", HF_CHECK_LEVEL_WARNING },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct etcd_judged judged = etcd_version_judge(cases[i].version);
+
+        if (judged.level != cases[i].level)
+            fail_msg("etcd %s: level %d", cases[i].version, (int)judged.level);
+        assert_int_equal(judged.why != NULL, judged.level != HF_CHECK_LEVEL_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +382,7 @@ int main(void)
         cmocka_unit_test(ranges_do_not_mix),
         cmocka_unit_test(values),
         cmocka_unit_test(urls),
+        cmocka_unit_test(versions_are_judged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,6 +83,7 @@ static void write_report(struct out *out, const hf_report *report)
         out_number(out, finding->level);
         out_text(out, finding->topic);
         out_text(out, finding->text);
+        out_number(out, finding->note ? 1 : 0);
     }
 }
 

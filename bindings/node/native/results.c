@@ -197,6 +197,7 @@ static napi_value make_report(napi_env env, const hf_report *report)
         put_number(env, object, "level", finding->level);
         put(env, object, "topic", make_text(env, finding->topic));
         put(env, object, "text", make_text(env, finding->text));
+        put_bool(env, object, "note", finding->note);
         napi_set_element(env, list, (uint32_t)i, object);
     }
     return list;

@@ -350,12 +350,21 @@ class View(NamedTuple):
         return cls(tracked, tuple(map(Entry.of, entries)))
 
 
-class Finding(NamedTuple):
-    """One finding of ``check()``."""
-
+class _Finding(NamedTuple):
     level: Level
     topic: str
     text: str
+
+
+class Finding(_Finding):
+    """One finding of ``check()``: three fields; and ``note``, a fact to know that is no fault, with the level ``OK``."""
+
+    note: bool
+
+    def __new__(cls, level: Level, topic: str, text: str, note: bool = False) -> "Finding":
+        self = super().__new__(cls, level, topic, text)
+        self.note = note
+        return self
 
 
 class DeadlockWaiter(NamedTuple):

@@ -234,8 +234,8 @@ PyObject *give_report(struct call *call, const hf_result *result)
     for (size_t i = 0; list && i < hf_report_count(result->report); i++) {
         const hf_finding *one = hf_report_item(result->report, i);
 
-        if (!list_add(list, Py_BuildValue("(iNN)", (int)one->level, text_of(one->topic),
-                                          text_of(one->text))))
+        if (!list_add(list, Py_BuildValue("(iNNN)", (int)one->level, text_of(one->topic),
+                                          text_of(one->text), PyBool_FromLong(one->note))))
             Py_CLEAR(list);
     }
     hf_free(result->report);

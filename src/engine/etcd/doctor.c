@@ -2,6 +2,7 @@
 /* Checks whether this store can keep its promises. Blocks, on connections of its own. */
 #include "engine/etcd/internal.h"
 
+#include "engine/etcd/version.h"
 #include "engine/kit/report.h"
 #include "util/error.h"
 
@@ -37,6 +38,17 @@ static hf_status ask(const struct checkup *r, size_t host, const struct etcd_met
     return etcd_ask(r->aside, host, method, number, ret_reply, err);
 }
 
+static void check_version(const struct checkup *r, const char *member, const char *version)
+{
+    struct etcd_judged judged = etcd_version_judge(version);
+
+    if (judged.why)
+        hfi_report(&r->report, judged.level, "version", "%s: etcd %s: %s", member, version,
+                   judged.why);
+    else
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "version", "%s: etcd %s", member, version);
+}
+
 /* Check each endpoint: does it answer, which version is it, does it have a leader? Returns how many
  * answer. */
 static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
@@ -62,12 +74,7 @@ static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
         up++;
         reply = etcd_asked(&text);
         version = show(etcd_part(reply, ETCD_STATUS_VERSION));
-        if (strncmp(version.text, "3.", 2) == 0 && strtol(version.text + 2, NULL, 10) < 4)
-            hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "version",
-                       "%s: etcd %s; 3.4 or newer is needed", shown, version.text);
-        else
-            hfi_report(&r->report, HF_CHECK_LEVEL_OK, "version", "%s: etcd %s", shown,
-                       version.text);
+        check_version(r, shown, version.text);
         if (etcd_number(reply, ETCD_STATUS_LEADER) == 0)
             hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "leader",
                        "%s knows no leader: nothing can be locked through it", shown);
@@ -96,13 +103,13 @@ static void check_members(const struct checkup *r, size_t host)
     }
     if (count <
         MEMBERS_SAFE) /* one is as good as a single server of any engine; two are worse than one */
-        hfi_report(&r->report, count == 1 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
-                   "%zu member%s: locks end while it is down; three go on without one", count,
-                   count == 1 ? "" : "s");
+        hfi_report(&r->report, count == 1 ? HFI_CHECK_NOTE : HF_CHECK_LEVEL_WARNING, "cluster",
+                   "%zu member%s: locks end while %s is down; three go on without one", count,
+                   count == 1 ? "" : "s", count == 1 ? "it" : "one");
     else
         hfi_report(&r->report, count % 2 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
                    "%zu members: tolerates the loss of %zu%s", count, (count - 1) / 2,
-                   count % 2 ? "" : "; one less would do as well");
+                   count % 2 ? "" : "; one less would do as well (etcdctl member remove)");
     if (r->store->conf->url.host_count == 1 && count > 1)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "endpoints",
                    "the URL names one of %zu members: name them all, or this client stops when "

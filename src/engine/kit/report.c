@@ -31,18 +31,19 @@ static void report_login(const struct hfi_report *report, const struct hfi_acces
     const char *user = access->user ? access->user : "the default user";
 
     if (!access->proof && access->local && !access->reachable)
-        hfi_report(report, HF_CHECK_LEVEL_OK, "login",
+        hfi_report(report, HFI_CHECK_NOTE, "login",
                    "no password is needed: every user of this machine can end every lock");
     else if (!access->proof)
-        hfi_report(
-            report, HF_CHECK_LEVEL_WARNING, "login",
-            "no password is needed: every client that reaches the server can end every lock");
+        hfi_report(report, HF_CHECK_LEVEL_WARNING, "login",
+                   "no password is needed: every client that reaches the server can end every "
+                   "lock; set one on "
+                   "the server, and password_file= in the URL");
     else
         hfi_report(report, HF_CHECK_LEVEL_OK, "login", "as %s, with %s", user, access->proof);
     if (access->admin)
-        hfi_report(report, access->local ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "user",
+        hfi_report(report, access->local ? HFI_CHECK_NOTE : HF_CHECK_LEVEL_WARNING, "user",
                    "%s may do everything on this server, and so can every program that has this "
-                   "URL: locks need less",
+                   "URL: locks need less (the rights are listed in holdfast-engines(7))",
                    user);
 }
 
@@ -55,9 +56,9 @@ static void report_tls(const struct hfi_report *report, const struct hfi_access 
         hfi_report(
             report, HF_CHECK_LEVEL_WARNING, "tls",
             "on, but the server's certificate is not verified: an attacker on the network path can "
-            "pose as the server");
+            "pose as the server; verify it (ca=; PostgreSQL: sslmode=verify-full)");
     else if (access->local)
-        hfi_report(report, HF_CHECK_LEVEL_OK, "tls", "off: the server is on this machine");
+        hfi_report(report, HFI_CHECK_NOTE, "tls", "off: the server is on this machine");
     else
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "tls",
                    "off: what is sent can be read and changed on the way (%s)",

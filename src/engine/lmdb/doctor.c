@@ -27,8 +27,7 @@ static void check_place(struct lmdb_directory *d, const struct hfi_report *r)
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "durability",
             "the directory is in memory: the token mark is lost with a reboot (a new store then "
-            "starts at the "
-            "time in microseconds)");
+            "starts at the time in microseconds); a directory on a disk keeps it");
     else
         hfi_report(r, HF_CHECK_LEVEL_OK, "durability",
                    "the token mark is on a disk and synced before its tokens are used");
@@ -38,7 +37,7 @@ static void check_place(struct lmdb_directory *d, const struct hfi_report *r)
         if (mib < 64)
             hfi_report(r, HF_CHECK_LEVEL_WARNING, "space",
                        "%llu MiB free on the file system: a store that cannot grow refuses new "
-                       "leases",
+                       "leases; make room",
                        mib);
         else
             hfi_report(r, HF_CHECK_LEVEL_OK, "space", "%llu MiB free on the file system", mib);
@@ -67,7 +66,8 @@ static void check_cells(struct lmdb_directory *d, const struct hfi_report *r)
         hfi_report(r, HF_CHECK_LEVEL_BAD, "cells", "%s", err.text);
     else if (report.damaged)
         hfi_report(r, HF_CHECK_LEVEL_BAD, "cells",
-                   "%llu of %llu in cells.mdb are damaged, the first is '%s'",
+                   "in cells.mdb %llu of %llu are damaged, the first is '%s'; `holdfast cell rm` "
+                   "removes it",
                    (unsigned long long)report.damaged, (unsigned long long)report.cells,
                    report.first);
     else if (!report.sealed && report.cells)
@@ -111,6 +111,11 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
+static const char *ending(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void check_processes(struct lmdb_directory *d, const struct hfi_report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
@@ -133,14 +138,14 @@ static void check_processes(struct lmdb_directory *d, const struct hfi_report *r
     }
     lmdb_unlock(d);
     hfi_report(r, HF_CHECK_LEVEL_OK, "processes",
-               "%u have the store open; %u are dead, and the next request for one of their names "
-               "cleans them up",
-               live, dead);
+               "%u %s the store open; %u %s dead, and the next request for a name of theirs cleans "
+               "up",
+               live, live == 1 ? "has" : "have", dead, dead == 1 ? "is" : "are");
     if (foreign)
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "processes",
-            "%u live in another PID namespace: their death is noticed within a second, not at once",
-            foreign);
+            "%u %s in another PID namespace, where a death is noticed within a second, not at once",
+            foreign, foreign == 1 ? "lives" : "live");
 }
 
 hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
@@ -163,15 +168,19 @@ hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *
         return HF_OK;
     }
     hfi_report(&r, HF_CHECK_LEVEL_OK, "leases",
-               "%llu names, %llu holders, %llu waiters; all %llu records are sound",
-               (unsigned long long)w.names, (unsigned long long)w.holders,
-               (unsigned long long)w.waiters, (unsigned long long)w.records);
+               "%llu name%s, %llu holder%s, %llu waiter%s; all records (%llu) are sound",
+               (unsigned long long)w.names, ending(w.names), (unsigned long long)w.holders,
+               ending(w.holders), (unsigned long long)w.waiters, ending(w.waiters),
+               (unsigned long long)w.records);
     if (d->header->epoch != epoch)
         hfi_report(&r, HF_CHECK_LEVEL_BAD, "leases",
                    "the lease file was damaged and has just been rebuilt");
     else if (epoch > 1)
-        hfi_report(&r, HF_CHECK_LEVEL_WARNING, "leases",
-                   "the lease file was damaged and rebuilt %u times since boot", epoch - 1);
+        hfi_report(
+            &r, HF_CHECK_LEVEL_WARNING, "leases",
+            "the lease file was damaged and rebuilt since boot, %u time%s: see what wrote to "
+            "it, and test the memory",
+            epoch - 1, ending(epoch - 1));
     if (d->header->closed_ms > hfi_now_ms())
         hfi_report(&r, HF_CHECK_LEVEL_BAD, "leases",
                    "after a rebuild nothing is granted for another %lld s",

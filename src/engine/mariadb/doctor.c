@@ -57,7 +57,8 @@ static void check_disk(const struct checkup *r)
 {
     if (strcmp(value_of(&r->settings, "innodb_flush_log_at_trx_commit"), "1") != 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "innodb_flush_log_at_trx_commit",
-                   "%s: a crash forgets the last grants, and their tokens; 1 is safe",
+                   "%s: a crash forgets the last grants, and their tokens; SET GLOBAL "
+                   "innodb_flush_log_at_trx_commit = 1",
                    value_of(&r->settings, "innodb_flush_log_at_trx_commit"));
     else
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "innodb_flush_log_at_trx_commit",
@@ -66,10 +67,11 @@ static void check_disk(const struct checkup *r)
         return;
     if (strcmp(value_of(&r->settings, "binlog_format"), "STATEMENT") == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "binlog_format",
-                   "STATEMENT: InnoDB refuses our statements; ROW or MIXED");
+                   "STATEMENT: InnoDB refuses our statements; SET GLOBAL binlog_format = ROW");
     if (number_of(&r->settings, "sync_binlog", "") != 1)
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "sync_binlog",
-                   "not 1: after a crash replicas and this server may differ");
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "sync_binlog",
+            "not 1: after a crash replicas and this server may differ; SET GLOBAL sync_binlog = 1");
 }
 
 static void check_replicas(const struct checkup *r)
@@ -82,26 +84,25 @@ static void check_replicas(const struct checkup *r)
             : 0;
 
     if (is_on(&r->settings, "wsrep_on"))
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
-            "a Galera cluster: use one node for all locks; a waiter at another one is woken by "
-            "its next "
-            "heartbeat only");
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
+                   "a Galera cluster: name one node in the URLs of all clients; a waiter at "
+                   "another one is "
+                   "woken by its next heartbeat only");
     else if (count == 0)
-        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
+        hfi_report(&r->report, HFI_CHECK_NOTE, "replication",
                    "no replica: if this server fails, locks wait until it is back");
     else if (semi == 0)
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
-            "%ld replica(s), none semi-synchronous: one that takes over may lack the last grants, "
-            "and two "
-            "may hold one lock",
-            count);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
+                   "%ld replica%s, none semi-synchronous: one that takes over may lack the last "
+                   "grants, and "
+                   "two may hold one lock; SET GLOBAL rpl_semi_sync_master_enabled = 1, and "
+                   "rpl_semi_sync_slave_enabled = 1 there",
+                   count, count == 1 ? "" : "s");
     else
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
-                   "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for "
-                   "its timeout)",
-                   semi, count);
+                   "%ld of %ld replica%s semi-synchronous: grants wait for one of them (or for its "
+                   "timeout)",
+                   semi, count, count == 1 ? "" : "s");
     /* One that is read only was refused when the connection was made. */
     if (number_of(&r->status, "Slaves_running", "") > 0)
         hfi_report(
@@ -123,6 +124,11 @@ static hf_status ask(struct sql_connection *connection, const char *sql, int64_t
     return HF_OK;
 }
 
+/* This user as information_schema writes it. */
+#define GRANTEE                                                         \
+    "CONCAT('\\'', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '\\'@\\''," \
+    " SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '\\'')"
+
 /* The rights of this user that matter here. An administrator sees the privileges of all users, so ours alone
  * are asked for. */
 static hf_status read_rights(struct sql_connection *connection, int64_t deadline_ms,
@@ -132,8 +138,7 @@ static hf_status read_rights(struct sql_connection *connection, int64_t deadline
                "SELECT CURRENT_USER(), PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES "
                "WHERE PRIVILEGE_TYPE IN ('SUPER', 'READ_ONLY ADMIN', 'READ ONLY ADMIN', "
                "'CONNECTION_ADMIN')"
-               " AND GRANTEE = CONCAT('\\'', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '\\'@\\'',"
-               " SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '\\'')",
+               " AND GRANTEE = " GRANTEE,
                deadline_ms, ret_rows, err);
 }
 
@@ -207,6 +212,35 @@ static void check_access(const struct checkup *r, struct sql_connection *connect
             &r->report, HF_CHECK_LEVEL_OK, "password",
             "only a challenge is answered: it is never sent, also if the server asks for it%s",
             conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
+}
+
+/* What a role may do is not seen here: for a user with one nothing is said. */
+hf_status maria_may_make(struct sql_connection *connection, int64_t deadline_ms, char *ret_lack,
+                         size_t room, hf_error *err)
+{
+    static const char question[] =
+        "SELECT DATABASE(), p.r FROM (SELECT 'CREATE' r UNION ALL SELECT 'CREATE ROUTINE'"
+        " UNION ALL SELECT 'ALTER ROUTINE') p"
+        " WHERE COALESCE(CURRENT_ROLE(), 'NONE') = 'NONE' AND NOT EXISTS"
+        " (SELECT 1 FROM information_schema.USER_PRIVILEGES"
+        " WHERE PRIVILEGE_TYPE = p.r AND GRANTEE = " GRANTEE ")"
+        " AND NOT EXISTS (SELECT 1 FROM information_schema.SCHEMA_PRIVILEGES"
+        " WHERE PRIVILEGE_TYPE = p.r AND DATABASE() LIKE TABLE_SCHEMA AND GRANTEE = " GRANTEE ")";
+    struct sql_rows rows = { 0 };
+    hf_status status = ask(connection, question, deadline_ms, &rows, err);
+
+    if (status != HF_OK)
+        return status;
+    ret_lack[0] = 0;
+    if (rows.count > 0) {
+        const struct sql_value *database = sql_at(&rows, 0, 0), *right = sql_at(&rows, 0, 1);
+
+        snprintf(ret_lack, room, "no %.*s on the database %.*s", (int)right->len,
+                 right->bytes ? (const char *)right->bytes : "", (int)database->len,
+                 database->bytes ? (const char *)database->bytes : "");
+    }
+    sql_rows_free(&rows);
+    return HF_OK;
 }
 
 hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,

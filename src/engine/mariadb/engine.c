@@ -35,6 +35,7 @@ const struct sql_driver maria_driver = {
     .unlock = "SELECT RELEASE_LOCK('holdfast.schema')",
     .delimits = true,
     .wait_until_gone = maria_wait_until_gone,
+    .may_make = maria_may_make,
     .doctor = maria_doctor,
 };
 

@@ -129,6 +129,8 @@ bool maria_schema(struct sql_store *store, bool (*emit)(void *arg, const char *s
 extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 
 /* doctor.c */
+hf_status maria_may_make(struct sql_connection *connection, int64_t deadline_ms, char *ret_lack,
+                         size_t room, hf_error *err);
 hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
                        hfi_finding_fn *finding, void *arg, hf_error *err);
 

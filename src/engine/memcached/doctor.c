@@ -170,7 +170,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
 
     if (may_evict)
         hfi_report(
-            report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_OK, "eviction",
+            report, facts->evictions ? HF_CHECK_LEVEL_BAD : HFI_CHECK_NOTE, "eviction",
             "%" PRIu64 " items were evicted since the server started%s. When its memory is full it "
             "forgets items, leases included, and lets another client in; a holder notices at its "
             "next "
@@ -178,7 +178,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
             facts->evictions, facts->evictions ? ": leases may have been among them" : "");
     else
         hfi_report(
-            report, HF_CHECK_LEVEL_OK, "eviction",
+            report, HFI_CHECK_NOTE, "eviction",
             "off (-M): no item is evicted when memory is full. But when it is full, a renewal "
             "or another's attempt that finds no room makes memcached delete the lease under that "
             "name; the holder notices at its next renewal");
@@ -189,7 +189,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
 
 static void judge_life(const struct hfi_report *report, const struct facts *facts)
 {
-    hfi_report(report, HF_CHECK_LEVEL_OK, "restart",
+    hfi_report(report, HFI_CHECK_NOTE, "restart",
                "up for %" PRIu64
                " s. A restart forgets all leases at once: others get in while holders "
                "still hold, until their next renewal. What reaches a server just before it is "
@@ -209,20 +209,21 @@ static void judge_life(const struct hfi_report *report, const struct facts *fact
 static void judge_rest(const struct hfi_report *report, const struct facts *facts)
 {
     hfi_report(
-        report, HF_CHECK_LEVEL_OK, "tokens",
+        report, HFI_CHECK_NOTE, "tokens",
         "none: nothing fences a holder that was paused. For locks that protect data use another "
         "engine; this one saves double work");
-    hfi_report(report, HF_CHECK_LEVEL_OK, "waiting",
+    hfi_report(report, HFI_CHECK_NOTE, "waiting",
                "by polling: no order among waiters, and nobody can list them");
     if (strcmp(facts->cas_enabled, "no") == 0)
         hfi_report(report, HF_CHECK_LEVEL_BAD, "cas",
                    "off (-C): nothing can be renewed or released. Start it without");
     if (strcmp(facts->lru_crawler, "no") == 0)
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "ls",
-                   "the LRU crawler is off: names cannot be listed");
+                   "the LRU crawler is off: names cannot be listed; start it with -o lru_crawler");
     if (facts->rejected_connections)
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "connections",
-                   "%" PRIu64 " were refused: -c is too small", facts->rejected_connections);
+                   "%" PRIu64 " were refused: start it with a larger -c",
+                   facts->rejected_connections);
     else
         hfi_report(report, HF_CHECK_LEVEL_OK, "connections",
                    "%" PRIu64 " of at most %" PRIu64 ", %" PRIu64 " threads",

@@ -28,6 +28,7 @@ const struct sql_driver postgres_driver = {
     .lock = "BEGIN; SELECT pg_advisory_xact_lock(7453019846120331)",
     .unlock = "COMMIT",
     .wait_until_gone = postgres_wait_until_gone,
+    .may_make = postgres_may_make,
     .doctor = postgres_doctor,
 };
 

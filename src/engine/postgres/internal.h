@@ -107,6 +107,8 @@ hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
 bool postgres_schema(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg);
 hf_status postgres_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                    int64_t deadline_ms, hf_error *err);
+hf_status postgres_may_make(struct sql_connection *connection, int64_t deadline_ms, char *ret_lack,
+                            size_t room, hf_error *err);
 hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
                           hfi_finding_fn *finding, void *arg, hf_error *err);
 /* "schema"."prefix<what>", for a statement. */

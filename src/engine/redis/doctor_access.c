@@ -46,6 +46,6 @@ void hfi_doctor_access(const struct hfi_report *report, const struct hfi_redis_c
     if (!known)
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "login",
                    "no password is needed, and who can reach the port: not allowed to know (bind, "
-                   "protected-mode)");
+                   "protected-mode); ACL SETUSER ... +config|get");
     hfi_free(user);
 }

@@ -37,7 +37,7 @@ void hfi_doctor_rights(const struct redis_checkup *r, struct hfi_ask *ask)
     }
     if (!scan && scan_err.status == HF_DENIED)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "rights",
-                   "no SCAN: `ls` and `watch` cannot list names");
+                   "no SCAN: `ls` and `watch` cannot list names; ACL SETUSER ... +scan");
     hfi_free(whole);
     hfi_free(sha);
     hfi_free(scan);
@@ -83,7 +83,7 @@ static void judge(const struct redis_checkup *r, char *refused)
             "refused: %s. Without PUBLISH waiters are woken by their own heartbeats only; without "
             "PUBSUB a waiter that died keeps the name idle for up to 10 seconds; without "
             "DEL neither cells can be deleted nor a queue whose name was lost; without GET, SET "
-            "and INCRBY there are no counters",
+            "and INCRBY there are no counters. ACL SETUSER ... +COMMAND gives the right",
             refused);
     else
         hfi_report(

@@ -22,7 +22,9 @@
 #define LAG_FAR_S    10      /* a replica that has been silent for this time */
 #define BEHIND_FAR   (16 << 20)
 #define VALUE_ROOM   128
-#define NOT_ALLOWED  "no right to know"
+/* What to type for the file; CONFIG REWRITE keeps it. */
+#define KEEP        "CONFIG SET appendonly yes, CONFIG SET appendfsync always"
+#define NOT_ALLOWED "no right to know (ACL SETUSER ... +config|get +info)"
 
 /* What CONFIG GET says of a parameter. */
 struct setting {
@@ -154,7 +156,8 @@ static void check_replication(const struct redis_checkup *r, const char *info)
             good++;
         else
             hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
-                       "a replica does not keep up: %s", line);
+                       "a replica does not keep up: %s; look at its log, and at the network to it",
+                       line);
     }
     if (r->conf->sync > good)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "replication",
@@ -173,7 +176,7 @@ static void check_replication(const struct redis_checkup *r, const char *info)
                    count);
     else
         hfi_report(&r->report,
-                   r->conf->topology == REDIS_TOPOLOGY_SINGLE ? HF_CHECK_LEVEL_OK
+                   r->conf->topology == REDIS_TOPOLOGY_SINGLE ? HFI_CHECK_NOTE
                                                               : HF_CHECK_LEVEL_WARNING,
                    "replication", "no replicas: if this server is gone, so are its locks");
 }
@@ -204,13 +207,13 @@ static void check_append_only(const struct redis_checkup *r, const struct facts 
     else if (strcmp(fsync, "always") != 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "persistence",
                    "an append-only file with appendfsync %s: if its machine crashes, the last %s "
-                   "of grants are forgotten and can be given again",
+                   "of grants are forgotten and can be given again; CONFIG SET appendfsync always",
                    fsync, strcmp(fsync, "everysec") == 0 ? "two seconds" : "half minute or more");
     else if (strcmp(rewrite, "no") != 0)
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync always, but no-appendfsync-on-rewrite %s: while the file is rewritten "
-            "a crash forgets grants",
+            "a crash forgets grants; CONFIG SET no-appendfsync-on-rewrite no",
             rewrite);
     else
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "persistence",
@@ -234,13 +237,13 @@ static void check_persistence(const struct redis_checkup *r, const struct facts 
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "snapshots only (save %s): a restart that comes with a crash forgets every lease "
-            "since the last one, and can give them again",
+            "since the last one, and can give them again; " KEEP,
             save);
     else
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "none: a restart forgets every lease and token counter. Holders are told as soon "
-            "as they notice, but a name can be granted again before that");
+            "as they notice, but a name can be granted again before that; " KEEP);
 }
 
 static void check_memory(const struct redis_checkup *r, const char *info)
@@ -254,7 +257,7 @@ static void check_memory(const struct redis_checkup *r, const char *info)
     else if (strcmp(policy, "noeviction") != 0)
         hfi_report(&r->report, most ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "memory",
                    "maxmemory-policy %s: %s, a lock that is held can be evicted and granted again. "
-                   "It must be noeviction",
+                   "CONFIG SET maxmemory-policy noeviction",
                    policy, most ? "when memory is full" : "once there is a maxmemory");
     else if (most == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "memory",
@@ -264,7 +267,7 @@ static void check_memory(const struct redis_checkup *r, const char *info)
                    used > most / 100 * MEMORY_NEAR ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
                    "memory",
                    "noeviction, %lld of %lld MiB used: when it is full, locks are refused; "
-                   "releases and renewals go on",
+                   "releases and renewals go on (CONFIG SET maxmemory)",
                    used >> 20, most >> 20);
 }
 
@@ -331,6 +334,6 @@ static void check_clock(const struct redis_checkup *r, struct hfi_ask *ask)
                (double)llabs(ahead_us) / 1000, ahead_us < 0 ? "behind" : "ahead of",
                (double)error_us / 1000,
                far ? ", but one of the two is wrong: when the server's is set right, leases end "
-                     "early (forward) or late (back)"
+                     "early (forward) or late (back): keep both by NTP"
                    : "");
 }

@@ -21,7 +21,7 @@
 #define CLOCK_ASKS   5
 #define CLOCK_FAR_US 1000000  /* synchronised clocks differ by less */
 #define AHEAD_US     60000000 /* a proposal this far ahead of a node's clock does not count there */
-#define NOT_ALLOWED  "no right to know"
+#define NOT_ALLOWED  "no right to know (ACL SETUSER ... +config|get +info)"
 
 struct doctor {
     struct hfi_report report;
@@ -72,7 +72,7 @@ static void conclude(struct doctor *d)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "tokens",
                    "none: wire=plain shares locks with clients that know none, so nothing fences a "
                    "holder that was paused past its ttl");
-        hfi_report(&d->report, HF_CHECK_LEVEL_OK, "exclusion",
+        hfi_report(&d->report, HFI_CHECK_NOTE, "exclusion",
                    "at most one holder at a time while clocks run at one speed, nobody is paused "
                    "past its ttl, and no node comes back within a ttl without what it had; beyond "
                    "that nothing protects");
@@ -124,14 +124,16 @@ static void check_append_only(struct doctor *d, struct hfi_ask *ask)
             &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync %s: after a crash of its machine it comes back with the counters of %s "
             "before, and votes "
-            "with them: tokens are strict only while that does not happen",
+            "with them: tokens are strict only while that does not happen; CONFIG SET appendfsync "
+            "always",
             sync, strcmp(sync, "everysec") == 0 ? "a second or two" : "half a minute");
     else
         hfi_report(
             &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync always, but no-appendfsync-on-rewrite %s: a crash while the file is "
             "rewritten takes "
-            "counters back; tokens are strict only while that does not happen",
+            "counters back; tokens are strict only while that does not happen; CONFIG SET "
+            "no-appendfsync-on-rewrite no",
             rewrite);
 }
 
@@ -159,14 +161,18 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
             &d->report, HF_CHECK_LEVEL_BAD, "persistence",
             "snapshots only (save %s): it comes back from any crash with the counters of the last "
             "one, and votes "
-            "with them: tokens can be given twice. Use appendonly yes and appendfsync always",
+            "with them: tokens can be given twice; CONFIG SET appendonly yes, CONFIG SET "
+            "appendfsync "
+            "always",
             save);
     else
         hfi_report(
             &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "none: a restart empties it, which is noticed; it has no vote until it is healed. "
             "Tokens are strict only "
-            "while no majority is emptied within one max_ttl");
+            "while no majority is emptied within one max_ttl; CONFIG SET appendonly yes, CONFIG "
+            "SET "
+            "appendfsync always");
 }
 
 /* wire=plain: a node that comes back votes at once, with whatever it has kept. */
@@ -197,11 +203,12 @@ static void check_memory(const struct doctor *d, const char *info)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "memory",
                    "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
     else if (strcmp(policy, "noeviction") != 0)
-        hfi_report(&d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
-                   "memory", "maxmemory-policy %s: %s it evicts leases%s. It must be noeviction",
-                   policy,
-                   strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory",
-                   d->plain ? "" : ", and with its cluster key its vote");
+        hfi_report(
+            &d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
+            "memory",
+            "maxmemory-policy %s: %s it evicts leases%s; CONFIG SET maxmemory-policy noeviction",
+            policy, strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory",
+            d->plain ? "" : ", and with its cluster key its vote");
     else
         hfi_report(&d->report, HF_CHECK_LEVEL_OK, "memory",
                    "noeviction: a full node refuses locks, and forgets none");

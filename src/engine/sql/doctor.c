@@ -31,22 +31,58 @@ static void check_clock(struct sql_store *store, const struct hfi_report *r, int
     theirs_ms = sql_int(&request.rows, 0, 0) / 1000;
     sql_rows_free(&request.rows);
     if (llabs(ours_ms - theirs_ms) > CLOCK_NEAR)
-        hfi_report(
-            r, HF_CHECK_LEVEL_WARNING, "clock",
-            "the server's clock is %lld ms %s ours: no harm to locks, but one of them is wrong",
-            (long long)llabs(ours_ms - theirs_ms), theirs_ms > ours_ms ? "ahead of" : "behind");
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "clock",
+                   "the server's clock is %lld ms %s ours: no harm to locks, but one of them is "
+                   "wrong; keep "
+                   "both by NTP",
+                   (long long)llabs(ours_ms - theirs_ms),
+                   theirs_ms > ours_ms ? "ahead of" : "behind");
     else
         hfi_report(r, HF_CHECK_LEVEL_OK, "clock", "the server's clock agrees with ours");
 }
 
-#define MAKES_THEM ", or the SQL that `holdfast doctor --sql URL` prints"
-
-static const char *const tables_text[] = {
-    [SQL_FOUND_NONE] = "%s%s%s... are not created yet: the first lock creates them" MAKES_THEM,
-    [SQL_FOUND_OLD] = "%s%s%s... are of an older version, or some are missing: the first lock "
-                      "creates them again" MAKES_THEM,
-    [SQL_FOUND_ALL] = "%s%s%s... are there",
+static const char *const found_text[] = {
+    [SQL_FOUND_NONE] = "not created yet",
+    [SQL_FOUND_OLD] = "of an older version, or some are missing",
 };
+
+/* Are the tables there, and if not: will the first lock make them, or be refused? */
+static hf_status check_tables(struct sql_store *store, const struct hfi_report *r,
+                              struct sql_connection *connection, enum sql_found found,
+                              int64_t deadline_ms, hf_error *err)
+{
+    const struct sql_conf *conf = &store->conf;
+    const char *dot = conf->schema[0] ? "." : "";
+    char lack[SQL_LACK_ROOM] = "";
+    hf_status status = HF_OK;
+
+    if (found == SQL_FOUND_ALL) {
+        hfi_report(r, HF_CHECK_LEVEL_OK, "tables", "%s%s%s... are there", conf->schema, dot,
+                   conf->prefix);
+        return HF_OK;
+    }
+    if (conf->create)
+        status = store->driver->may_make(connection, deadline_ms, lack, sizeof lack, err);
+    if (status != HF_OK)
+        return status;
+    if (!conf->create)
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "tables",
+                   "%s%s%s... are %s, and create=off: run the SQL that `holdfast doctor --sql URL` "
+                   "prints",
+                   conf->schema, dot, conf->prefix, found_text[found]);
+    else if (lack[0])
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "tables",
+                   "%s%s%s... are %s, and this user may not create them (%s): let a user with the "
+                   "right run the SQL that `holdfast doctor --sql URL` prints",
+                   conf->schema, dot, conf->prefix, found_text[found], lack);
+    else
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "tables",
+            "%s%s%s... are %s: the first lock creates them, or the SQL that `holdfast doctor "
+            "--sql URL` prints",
+            conf->schema, dot, conf->prefix, found_text[found]);
+    return HF_OK;
+}
 
 hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
@@ -64,10 +100,8 @@ hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg
     }
     if (status != HF_OK)
         return status;
-    hfi_report(&r, found == SQL_FOUND_ALL ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tables",
-               tables_text[found], store->conf.schema, store->conf.schema[0] ? "." : "",
-               store->conf.prefix);
-    if (store->driver->doctor)
+    status = check_tables(store, &r, connection, found, deadline_ms, err);
+    if (status == HF_OK && store->driver->doctor)
         status = store->driver->doctor(connection, deadline_ms, finding, arg, err);
     sql_give(connection);
     if (status == HF_OK && found == SQL_FOUND_ALL) /* a routine of ours reads it */

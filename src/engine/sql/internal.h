@@ -254,6 +254,8 @@ struct sql_lock_sql; /* native_lock.h */
 
 struct sql_conf;
 
+#define SQL_LACK_ROOM 256 /* what a user lacks, in words */
+
 struct sql_driver {
     const char *name; /* "postgresql" */
     const struct sql_lock_sql
@@ -312,6 +314,9 @@ struct sql_driver {
     const char *lock, *unlock;
     bool
         delimits; /* its client program ends a statement at the first ';', even inside a routine, but for a DELIMITER */
+    /* May this user make what the probe missed? HF_OK: ret_lack has what the user lacks, in words; "": nothing that is known. */
+    hf_status (*may_make)(struct sql_connection *connection, int64_t deadline_ms, char *ret_lack,
+                          size_t room, hf_error *err);
     /* What this server's settings mean for the promises. May be NULL. */
     hf_status (*doctor)(struct sql_connection *connection, int64_t deadline_ms,
                         hfi_finding_fn *finding, void *arg, hf_error *err);

@@ -23,7 +23,7 @@ static void about_mode(const struct hfi_report *report, const struct sql_store *
     if (store->conf.pooled)
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "pooler",
                    "pooler=session: that it pools by session, and never by transaction, cannot be "
-                   "verified");
+                   "verified; see that its pool_mode is session");
 }
 
 /* Rows of name and value: time limits that are set on this server. */
@@ -68,8 +68,10 @@ static void about_circles(const struct hfi_report *report, struct sql_locks *loc
         sql_rows_free(&rows);
         return;
     }
-    hfi_report(report, HF_CHECK_LEVEL_WARNING, "deadlocks",
-               "found within a process only: this user may not write to the table lock_waits");
+    hfi_report(
+        report, HF_CHECK_LEVEL_WARNING, "deadlocks",
+        "found within a process only: this user may not write to the table lock_waits; GRANT "
+        "SELECT, INSERT, DELETE on it");
 }
 
 hf_status sql_locks_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg,

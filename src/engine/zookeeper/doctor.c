@@ -50,10 +50,10 @@ static void check_server(struct checkup *r, const struct hfi_address *host)
         *dash = 0;
     if (!mode[0]) {
         r->members++; /* assumed, since it does not say */
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_WARNING, "server",
-            "%s:%u: does not answer \"srvr\" (4lw.commands.whitelist): version and role not known",
-            host->host, host->port);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "server",
+                   "%s:%u: does not answer \"srvr\": version and role not known; "
+                   "4lw.commands.whitelist=srvr",
+                   host->host, host->port);
         return;
     }
     hfi_report(&r->report, HF_CHECK_LEVEL_OK, "server", "%s:%u: version %s, %s", host->host,
@@ -62,7 +62,7 @@ static void check_server(struct checkup *r, const struct hfi_address *host)
     r->members += strcmp(mode, "leader") == 0 || strcmp(mode, "follower") == 0;
     r->leaders += strcmp(mode, "leader") == 0;
     if (strcmp(mode, "standalone") == 0)
-        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
+        hfi_report(&r->report, HFI_CHECK_NOTE, "replication",
                    "%s:%u is a single server: without it there are no locks, and with its disk the "
                    "order of "
                    "tokens is lost",
@@ -112,8 +112,7 @@ static void check_access(const struct checkup *r, const struct zk_conf *conf)
                                                         .proof = own ? "a password" : NULL,
                                                         .local = hfi_all_local(&conf->url) });
     if (!own)
-        hfi_report(&r->report, conf->url.user ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
-                   "access",
+        hfi_report(&r->report, conf->url.user ? HF_CHECK_LEVEL_WARNING : HFI_CHECK_NOTE, "access",
                    "nodes are open to everybody who reaches the servers (a user in the URL with "
                    "acl=creator makes them that user's)");
     else

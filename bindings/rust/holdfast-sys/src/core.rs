@@ -328,6 +328,7 @@ pub struct hf_finding {
     pub level: hf_check_level,
     pub topic: *const c_char,
     pub text: *const c_char,
+    pub note: bool,
 }
 
 #[repr(C)]

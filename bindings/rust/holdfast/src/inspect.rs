@@ -192,6 +192,8 @@ pub struct Finding {
     pub topic: String,
     /// What was found.
     pub text: String,
+    /// A fact to know, which is no fault: "no replicas". The level is `Ok`.
+    pub note: bool,
 }
 
 unsafe fn findings(report: *mut sys::hf_report) -> Vec<Finding> {
@@ -206,6 +208,7 @@ unsafe fn findings(report: *mut sys::hf_report) -> Vec<Finding> {
             },
             topic: text_at(finding.topic),
             text: text_at(finding.text),
+            note: finding.note,
         })
         .collect()
 }

@@ -87,6 +87,7 @@ struct finding {
     hf_check_level level = HF_CHECK_LEVEL_OK; ///< How bad it is.
     std::string topic;                        ///< What it is about.
     std::string text;                         ///< What was found.
+    bool note = false; ///< A fact to know, which is no fault: "no replicas". The level is OK.
 };
 
 /// A waiter of a cycle: it waits for `name`, which the next waiter has.
@@ -203,7 +204,12 @@ inline std::vector<finding> findings_of(const hf_result &raw)
 
     for (std::size_t i = 0; i < hf_report_count(report.get()); i++) {
         const hf_finding *item = hf_report_item(report.get(), i);
-        findings.push_back({ item->level, text_of(item->topic), text_of(item->text) });
+        finding one;
+        one.level = item->level;
+        one.topic = text_of(item->topic);
+        one.text = text_of(item->text);
+        one.note = item->note;
+        findings.push_back(std::move(one));
     }
     return findings;
 }

@@ -7,8 +7,9 @@ package holdfast;
  * @param level how bad it is
  * @param topic what it is about
  * @param text what was found
+ * @param note a fact to know, which is no fault: "no replicas". The level is {@link Level#OK}
  */
-public record Finding(Level level, String topic, String text) {
+public record Finding(Level level, String topic, String text, boolean note) {
     /** How bad a finding is. */
     public enum Level {
         /** It is as it should be. */
@@ -20,6 +21,6 @@ public record Finding(Level level, String topic, String text) {
     }
 
     static Finding read(Reader in) {
-        return new Finding(Level.values()[in.integer()], in.text(), in.text());
+        return new Finding(Level.values()[in.integer()], in.text(), in.text(), in.flag());
     }
 }
