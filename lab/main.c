@@ -203,6 +203,42 @@ static bool show(const struct options *options, const struct report *report)
     return good;
 }
 
+/* ---- while it runs --------------------------------------------------------------------------------------- */
+
+static enum lang progress_lang;
+
+/* One line of a terminal, which the next one replaces: an experiment takes seconds, and somebody watches. */
+static void show_progress(const struct experiment *experiment, int way, unsigned run, unsigned runs)
+{
+    static const struct phrase starting = PHRASE("starting servers", "正在启动服务器"),
+                               trial = PHRASE("run %u of %u", "第 %u 次，共 %u 次");
+
+    fputs("\r\033[K", stderr);
+    if (experiment) {
+        fprintf(stderr, "%s: ", experiment->id);
+        if (way < 0)
+            fputs(phrase(&starting, progress_lang), stderr);
+        else
+            fputs(phrase(experiment->measure ? &experiment->title : &experiment->ways[way].title,
+                         progress_lang),
+                  stderr);
+        if (way >= 0 && runs > 1) {
+            fputs(", ", stderr);
+            fprintf(stderr, phrase(&trial, progress_lang), run, runs);
+        }
+        fputs(" ...", stderr);
+    }
+    fflush(stderr);
+}
+
+/* Texts of the language that a terminal cannot show would be noise. */
+static void watch(const struct look *look)
+{
+    progress_lang = look->utf8 ? look->lang : LANG_EN;
+    if (isatty(STDERR_FILENO))
+        run_tell(show_progress);
+}
+
 /* ---- one, or all ----------------------------------------------------------------------------------------- */
 
 /* "redlock" is no experiment, and nearer to "deadlock" than to "redlock-clock". */
@@ -349,6 +385,7 @@ int main(int argc, char **argv)
     }
     if (options.stores_fd < 0)
         close_servers();
+    watch(&options.look);
     stage_heed_signals(&stage);
     status = options.all ? run_all(&options, &stage) : run_one(&options, &stage);
     stage_done(&stage);

@@ -11,6 +11,21 @@
 #include <string.h>
 #include <unistd.h>
 
+/* ---- what is going on ------------------------------------------------------------------------------------ */
+
+static run_progress_fn *progress;
+
+void run_tell(run_progress_fn *tell)
+{
+    progress = tell;
+}
+
+static void tell(const struct experiment *experiment, int way, unsigned run, unsigned runs)
+{
+    if (progress)
+        progress(experiment, way, run, runs);
+}
+
 /* ---- is everything there? ----------------------------------------------------------------------------- */
 
 static const struct {
@@ -165,6 +180,7 @@ static void play_way(struct stage *stage, const struct way *way, unsigned repeat
     for (unsigned i = 0; i < repeat && !stage_interrupted(); i++) {
         struct verdict verdict;
 
+        tell(stage->experiment, (int)(way - stage->experiment->ways), i + 1, repeat);
         play_once(stage, way, &verdict);
         finding->runs++;
         finding->broke += verdict.broken && !verdict.unclear;
@@ -192,6 +208,7 @@ static void measure(struct stage *stage, const struct experiment *experiment, un
     for (unsigned i = 0; i < repeat && !stage_interrupted(); i++) {
         struct verdict verdicts[WAYS_MAX] = { { 0 } };
 
+        tell(experiment, 0, i + 1, repeat);
         clean_redis(stage);
         stage_begin(stage, &experiment->ways[0]);
         experiment->measure(stage, &report->plot, verdicts);
@@ -224,6 +241,7 @@ enum run_end run_experiment(struct stage *stage, const struct experiment *experi
     }
     if (!all_there(stage, experiment, text))
         return RUN_MISSING;
+    tell(experiment, -1, 0, repeat);
     if (experiment->open)
         experiment->open(stage);
     else if (experiment->needs & NEED_REDIS)
@@ -238,6 +256,7 @@ enum run_end run_experiment(struct stage *stage, const struct experiment *experi
         experiment->close(stage);
     else
         run_close_redis(stage);
+    tell(NULL, 0, 0, 0);
     return stage_interrupted() ? RUN_STOPPED : RUN_DONE;
 }
 

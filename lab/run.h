@@ -13,6 +13,12 @@ enum run_end {
     RUN_STOPPED, /* by a signal */
 };
 
+/* Told before the servers are started (way -1), before each run of a way, and when all is done (`experiment` is NULL). What is measured has no ways one by
+ * one: way 0 stands for all. */
+typedef void run_progress_fn(const struct experiment *experiment, int way, unsigned run,
+                             unsigned runs);
+void run_tell(run_progress_fn *tell);
+
 /* Play `experiment` `repeat` times. The stage says where: stage->url is set for a server of the user, else NULL. */
 enum run_end run_experiment(struct stage *stage, const struct experiment *experiment,
                             unsigned repeat, struct report *ret_report, char text[256]);

@@ -149,3 +149,13 @@ EOF
         keys' >out 2>said 3>&- || true
     [[ $(<out) == $'status 143\n0' ]] || { cat out said; return 1; }
 }
+
+@test "on a terminal it says meanwhile what it does, and elsewhere nothing" {
+    script -qec "holdfast lab watchdog --repeat 2" /dev/null >seen </dev/null
+    run cat seen
+    says "watchdog: starting servers ..."
+    says "watchdog: Naive, run 2 of 2 ..."
+    holdfast lab watchdog >out 2>said
+    run cat said
+    [[ $output != *"starting servers"* ]]
+}
