@@ -154,7 +154,7 @@ EOF
     script -qec "holdfast lab watchdog --repeat 2" /dev/null >seen </dev/null
     run cat seen
     says "watchdog: starting servers ..."
-    says "watchdog: Naive, run 2 of 2 ..."
+    says "watchdog: No watchdog, run 2 of 2 ..."
     holdfast lab watchdog >out 2>said
     run cat said
     [[ $output != *"starting servers"* ]]
