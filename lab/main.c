@@ -284,6 +284,10 @@ static int run_one(const struct options *options, struct stage *stage)
         say_unknown(options->name);
         status = EXIT_USAGE;
     } else if (report) {
+        if (options->look.lang == LANG_ZH && !options->look.utf8 && !options->json)
+            fputs("holdfast lab: the terminal's locale is not UTF-8, so its text is English; with "
+                  "LANG=C.UTF-8 it is Chinese\n",
+                  stderr);
         switch (run_experiment(stage, experiment, (unsigned)options->repeat, report, text)) {
         case RUN_DONE:
             status = report_as_told(report) ? EXIT_SUCCESS : EXIT_OTHERWISE;
@@ -363,7 +367,6 @@ int main(int argc, char **argv)
     static char url[4096];
     int status;
 
-    setlocale(LC_CTYPE, "");
     look_init(&options.look);
     if (!parse(&options, argc, argv)) {
         fputs("usage: see holdfast-lab(1)\n", stderr);

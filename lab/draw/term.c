@@ -236,7 +236,7 @@ static bool ground_is_light(void)
 /* Where characters of ambiguous width take two columns, nothing would line up. */
 static bool draws_lines(void)
 {
-    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 && wcwidth(L'█') == 1 && wcwidth(L'①') == 1;
+    return screen_locale() && wcwidth(L'█') == 1 && wcwidth(L'①') == 1;
 }
 
 void look_init(struct look *look)

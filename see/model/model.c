@@ -155,6 +155,7 @@ void see_row_forget(struct see_model *model, struct see_row *row)
 
 void see_model_set_up(struct see_model *model, bool up, int64_t now_ms)
 {
+    model->tried = true;
     if (model->up == up && model->since_ms)
         return;
     model->up = up;

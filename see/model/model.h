@@ -143,6 +143,7 @@ struct see_model {
         forgotten_change; /* a reader that knows less than this has missed rows that are gone: begin again */
 
     /* The store. */
+    bool tried;          /* it has answered or failed, or there is none: since_ms is true */
     bool up;             /* the last look was answered */
     bool looked;         /* there has been an answer at all */
     bool absent;         /* it is up, but there is no store yet */
@@ -232,7 +233,9 @@ const struct see_row **see_model_rows(const struct see_model *model);
 const struct see_row **see_model_sorted(const struct see_model *model);
 /* The same order, for qsort(3) over pointers to rows. */
 int see_row_compare(const void *a, const void *b);
-int see_name_compare(const struct see_row *a, const struct see_row *b);
+int see_name_compare(const struct see_row *a, const struct see_row *b); /* by bytes */
+int see_name_natural(const struct see_row *a,
+                     const struct see_row *b); /* "job-9" before "job-10" */
 /* "deadlock", "at_risk", "lost", "wanted", "held", "waiting", "idle" */
 const char *see_state_word(enum see_state state);
 /* Counts of the last SEE_INTERVALS intervals, the oldest first; the last one is the one of now_ms. */

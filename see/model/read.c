@@ -2,6 +2,7 @@
 /* What readers ask of a model: rows in order, rows that changed, words. */
 #include "model.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,44 @@ int see_name_compare(const struct see_row *a, const struct see_row *b)
     return a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
 }
 
+/* How the digits at both places compare as numbers; *ret_a, *ret_b: behind them. */
+static int compare_numbers(const struct see_row *a, size_t *ret_a, const struct see_row *b,
+                           size_t *ret_b)
+{
+    size_t i = *ret_a, k = *ret_b, from_a, from_b;
+
+    while (i < a->name_len && a->name[i] == '0')
+        i++;
+    while (k < b->name_len && b->name[k] == '0')
+        k++;
+    for (from_a = i; i < a->name_len && isdigit(a->name[i]); i++)
+        ;
+    for (from_b = k; k < b->name_len && isdigit(b->name[k]); k++)
+        ;
+    *ret_a = i;
+    *ret_b = k;
+    if (i - from_a != k - from_b)
+        return i - from_a < k - from_b ? -1 : 1;
+    return memcmp(a->name + from_a, b->name + from_b, i - from_a);
+}
+
+int see_name_natural(const struct see_row *a, const struct see_row *b)
+{
+    size_t i = 0, k = 0;
+
+    while (i < a->name_len && k < b->name_len) {
+        int order = isdigit(a->name[i]) && isdigit(b->name[k])
+                        ? compare_numbers(a, &i, b, &k)
+                        : (int)a->name[i++] - (int)b->name[k++];
+
+        if (order != 0)
+            return order;
+    }
+    if (i < a->name_len || k < b->name_len)
+        return i < a->name_len ? 1 : -1;
+    return see_name_compare(a, b); /* "01" and "1" */
+}
+
 /* States without trouble are one class: it is the number of waiters that counts there. */
 static unsigned trouble(const struct see_row *row)
 {
@@ -48,7 +87,7 @@ int see_row_compare(const void *a, const void *b)
         return trouble(left) < trouble(right) ? -1 : 1;
     if (left->waiter_count != right->waiter_count)
         return left->waiter_count > right->waiter_count ? -1 : 1;
-    return see_name_compare(left, right);
+    return see_name_natural(left, right);
 }
 
 const struct see_row **see_model_rows(const struct see_model *model)

@@ -32,6 +32,12 @@ struct screen {
     struct cell *cells;
 };
 
+/*
+ * Take the locale of the environment: does its terminal show UTF-8? One whose name says so but that is not installed (a small machine
+ * to which somebody came by ssh, with the LANG of his own) is replaced by C.UTF-8, a part of the C library.
+ */
+bool screen_locale(void);
+
 /* false: out of memory. */
 bool screen_init(struct screen *screen, int rows, int cols, bool utf8);
 void screen_done(struct screen *screen);

@@ -66,7 +66,7 @@ void api_ready(struct request *request, struct store *unused)
 
     (void)unused;
     for (size_t i = 0; i < server->store_count && known; i++) {
-        known = see_source_lock(server->stores[i].source)->since_ms != 0;
+        known = see_source_lock(server->stores[i].source)->tried;
         see_source_unlock(server->stores[i].source);
     }
     if (known)

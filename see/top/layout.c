@@ -13,6 +13,26 @@
 
 /* ---- figures -------------------------------------------------------------------------------- */
 
+/* How it is with the store: an outage is red, and what is not known yet has no mark. */
+static int draw_health(const struct ui *ui, struct screen *screen, int col, int room)
+{
+    const struct see_model *model = ui->model;
+    int style = STYLE_GOOD;
+    const char *mark = ui_mark(screen, SEE_HELD);
+
+    if (!ui->up && !model->tried) {
+        style = STYLE_DIM;
+        mark = "-";
+    } else if (!ui->up) {
+        style = STYLE_DEADLOCK;
+        mark = ui_mark(screen, SEE_LOST);
+    } else if (model->absent) {
+        style = STYLE_DIM;
+        mark = ui_mark(screen, SEE_IDLE);
+    }
+    return screen_say(screen, 0, col, room - col, style, "%s ", mark);
+}
+
 static void draw_store(const struct ui *ui, struct screen *screen)
 {
     const struct see_source_info *info = &ui->infos[ui->store];
@@ -24,12 +44,16 @@ static void draw_store(const struct ui *ui, struct screen *screen)
 
     localtime_r(&seconds, &local);
     strftime(time_text, sizeof time_text, "%H:%M:%S", &local);
-    if (ui->hidden)
+    if (!model->looked)
+        snprintf(names, sizeof names, "- names ");
+    else if (ui->hidden)
         snprintf(names, sizeof names, "%zu of %zu names ", ui->count, ui->count + ui->hidden);
     else
         snprintf(names, sizeof names, "%zu name%s ", model->present,
                  model->present == 1 ? "" : "s");
-    if (screen->cols >= 60)
+    if (screen->cols >= 60 && !model->looked)
+        snprintf(right, sizeof right, "%s - waits ", names);
+    else if (screen->cols >= 60)
         snprintf(right, sizeof right, "%s %zu wait%s ", names, model->waiters,
                  model->waiters == 1 ? "s" : "");
     else
@@ -40,8 +64,7 @@ static void draw_store(const struct ui *ui, struct screen *screen)
     if (ui->store_count > 1)
         col = screen_say(screen, 0, col, room - col, STYLE_DIM, "%zu/%zu ", ui->store + 1,
                          ui->store_count);
-    col = screen_say(screen, 0, col, room - col, ui->up ? STYLE_GOOD : STYLE_RISK, "%s ",
-                     ui->up ? ui_mark(screen, SEE_HELD) : ui_mark(screen, SEE_AT_RISK));
+    col = draw_health(ui, screen, col, room);
     if (info->name[0])
         col += screen_text(screen, 0, col, room - col, STYLE_INK | STYLE_BOLD, info->name) + 1;
     col += screen_bytes(screen, 0, col, room - col - 8, STYLE_DIM, CUT_MIDDLE, info->location,
@@ -163,7 +186,7 @@ static void draw_away(const struct ui *ui, struct screen *screen, int64_t clock_
     const struct see_model *model = ui->model;
     const char *engine = ui->infos[ui->store].engine, *since = ui_age(clock_ms - ui->up_since_ms);
     int64_t again_ms = model->up ? 0 : model->next_try_ms - clock_ms;
-    int col, style = STYLE_RISK | STYLE_BOLD;
+    int col, style = STYLE_DEADLOCK | STYLE_BOLD;
 
     if (ui->once)
         col = screen_say(screen, 2, 1, screen->cols - 1, style, "%s does not answer", engine);
@@ -432,25 +455,44 @@ void ui_draw_list(struct ui *ui, struct screen *screen, int from, int rows)
 
 /* ---- the whole --------------------------------------------------------------------------------------- */
 
+static int draw_key(struct screen *screen, int row, int col, const char *key, const char *word)
+{
+    col = screen_say(screen, row, col, 8, STYLE_INK | STYLE_BOLD, "%s", key) + 1;
+    return screen_say(screen, row, col, screen->cols - col, STYLE_DIM, "%s", word) + 2;
+}
+
+/* While something is typed, no other key does what it does else. */
+static void draw_input_keys(const struct ui *ui, struct screen *screen, int row)
+{
+    const char *word = ui->input == INPUT_FILTER  ? "filter"
+                       : ui->input == INPUT_BREAK ? "break, if the name is right"
+                                                  : "ask";
+    int col = draw_key(screen, row, 0, screen->utf8 ? "↵" : "Enter", word);
+
+    draw_key(screen, row, col, "Esc", "back");
+}
+
 void ui_draw_foot(const struct ui *ui, struct screen *screen, int row)
 {
-    static const char *const keys[][2] = { { "↑↓", "move" }, { "↵", "open" },  { "/", "filter" },
-                                           { "s", "sort" },  { "g", "graph" }, { "d", "doctor" },
-                                           { "a", "ask" },   { "b", "break" }, { "q", "quit" },
+    static const char *const keys[][2] = { { "↵", "open" },  { "/", "filter" }, { "s", "sort" },
+                                           { "g", "graph" }, { "d", "doctor" }, { "a", "ask" },
+                                           { "b", "break" }, { "↑↓", "move" },  { "q", "quit" },
                                            { "?", "keys" } };
-    static const char *const ascii[] = { "jk", "Enter" };
     size_t count = sizeof keys / sizeof keys[0];
     int col = 0;
 
-    (void)ui;
+    if (ui->input != INPUT_NONE) {
+        draw_input_keys(ui, screen, row);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
-        const char *key = !screen->utf8 && i < 2 ? ascii[i] : keys[i][0];
-        int room = screen->cols - (i + 1 < count ? 2 + (int)strlen("? keys") : 0);
+        const char *key = screen->utf8 || i ? keys[i][0] : "Enter";
+        int room = screen->cols - (i + 2 < count ? (int)strlen("  q quit  ? keys") : 0);
 
-        if (col + screen_width(screen, key, strlen(key)) + 1 + (int)strlen(keys[i][1]) > room)
-            continue;
-        col = screen_say(screen, row, col, 8, STYLE_INK | STYLE_BOLD, "%s", key) + 1;
-        col = screen_say(screen, row, col, screen->cols - col, STYLE_DIM, "%s", keys[i][1]) + 2;
+        if (!screen->utf8 && strcmp(key, "↑↓") == 0)
+            key = "jk";
+        if (col + screen_width(screen, key, strlen(key)) + 1 + (int)strlen(keys[i][1]) <= room)
+            col = draw_key(screen, row, col, key, keys[i][1]);
     }
 }
 

@@ -69,8 +69,7 @@ static bool parse(struct top *top, int argc, char **argv)
 /* Marks that are two columns wide here would push everything aside: ASCII then, as without UTF-8. */
 static bool draws_marks(void)
 {
-    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 && wcwidth(0x25c6) == 1 &&
-           wcwidth(0x25cf) == 1;
+    return screen_locale() && wcwidth(0x25c6) == 1 && wcwidth(0x25cf) == 1;
 }
 
 /* ---- sources ------------------------------------------------------------------------------------- */
@@ -312,6 +311,7 @@ int main(int argc, char **argv)
 
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C");
+    (void)screen_locale(); /* before curses looks */
     if (!parse(&top, argc, argv)) {
         fprintf(stderr, "holdfast-top: `holdfast top` runs this program\n");
         return EXIT_USAGE;

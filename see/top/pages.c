@@ -70,7 +70,7 @@ static void draw_command(struct page *page, const struct see_link *holder,
                          const struct see_link *waiter)
 {
     const struct see_source_info *info = &page->ui->infos[page->ui->store];
-    const char *store = info->name ? info->name : info->location;
+    const char *store = info->name[0] ? info->name : info->location;
     char name[UI_SHELL_MAX], where[UI_SHELL_MAX], text[2 * UI_SHELL_MAX + 64];
     int row = next_line(page), room = page->screen->cols - 4;
 
@@ -177,7 +177,12 @@ static void draw_graph(struct page *page)
         return;
     }
     draw_circles(page);
-    if (model->circle_count == 0 && (row = next_line(page)) >= 0)
+    row = !page->ui->up || model->circle_count == 0 ? next_line(page) : -1;
+    if (row >= 0 && !page->ui->up)
+        screen_say(page->screen, row, 2, page->screen->cols - 2, STYLE_INK,
+                   "It is not known who waits%s: %s does not answer.", model->looked ? " now" : "",
+                   page->ui->infos[page->ui->store].engine);
+    else if (row >= 0)
         screen_say(page->screen, row, 2, page->screen->cols - 2, STYLE_INK,
                    "Nobody waits in a circle.%s",
                    model->waiters ? " The longest queues:" : " Nobody waits at all.");
@@ -288,6 +293,11 @@ static void draw_keys(struct page *page)
                                                     "held",
                                                     "waiting: not granted yet",
                                                     "idle: kept, but not in use" };
+    static const char *const figures[][2] = {
+        { "1.5/s", "hand-overs: how often a lease went to the next holder" },
+        { "wait", "for a lease: the median, and 99 of 100 waited no longer" },
+        { "hold", "of a lease: likewise. Both of the last minute" },
+    };
     int row;
 
     title(page, "Keys");
@@ -297,6 +307,14 @@ static void draw_keys(struct page *page)
             continue;
         screen_say(page->screen, row, 2, 12, STYLE_INK | STYLE_BOLD, "%s", keys[i][0]);
         screen_say(page->screen, row, 15, page->screen->cols - 15, STYLE_INK, "%s", keys[i][1]);
+    }
+    title(page, "The second line");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        row = next_line(page);
+        if (row < 0)
+            continue;
+        screen_say(page->screen, row, 2, 12, STYLE_INK | STYLE_BOLD, "%s", figures[i][0]);
+        screen_say(page->screen, row, 15, page->screen->cols - 15, STYLE_INK, "%s", figures[i][1]);
     }
     title(page, "Marks");
     for (int i = 0; i < SEE_STATES; i++) {
@@ -330,4 +348,12 @@ void ui_draw_page(struct ui *ui, struct screen *screen, int from, int rows)
     if (ui->page_top > last_top)
         ui->page_top = last_top;
     draw_lines(ui, screen, from, rows);
+    if ((size_t)lines > ui->page_top + (size_t)rows && rows > 0) {
+        char text[48];
+
+        snprintf(text, sizeof text, " %zu more: Page Down ",
+                 (size_t)lines - ui->page_top - (size_t)rows + 1);
+        screen_right(screen, from + rows - 1, screen->cols - (int)strlen(text), (int)strlen(text),
+                     STYLE_RISK | STYLE_BOLD, text);
+    }
 }

@@ -78,7 +78,7 @@ static bool fits(const struct ui *ui, const struct see_row *row)
 
 static int by_name(const void *a, const void *b)
 {
-    return see_name_compare(*(const struct see_row *const *)a, *(const struct see_row *const *)b);
+    return see_name_natural(*(const struct see_row *const *)a, *(const struct see_row *const *)b);
 }
 
 static int64_t since_of(const struct see_row *row)

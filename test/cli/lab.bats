@@ -24,6 +24,15 @@ says() { [[ $output == *"$1"* ]] || { echo "$output"; return 1; }; }
     [[ $(holdfast lab --json | jq -r '.[] | select(.experiment == "pause").title') == "A process"* ]]
 }
 
+@test "English in place of Chinese has a reason" {
+    # No server is found in an empty directory, so nothing runs.
+    mkdir nothing
+    run env PATH="$PWD/nothing" LC_ALL=C "$(command -v holdfast)" lab pause --lang zh
+    says "LANG=C.UTF-8"
+    run env PATH="$PWD/nothing" LC_ALL=xx_XX.UTF-8 "$(command -v holdfast)" lab pause --lang zh
+    [[ $output != *"LANG=C.UTF-8"* ]] || { echo "$output"; return 1; }
+}
+
 @test "it does not touch the default store" {
     exits 0 holdfast lab
     [[ ! -e $dir/store ]]

@@ -140,6 +140,12 @@ wait_for() { begin holdfast run "$@" -- sleep 1000; }
     screen | LC_ALL=C lacks '[^ -~]'
 }
 
+@test "a locale that is not installed, and says UTF-8, shows names and marks" {
+    hold 库存/商品-104
+    top LC_ALL=xx_XX.UTF-8
+    shows '^● 库存/商品-104'
+}
+
 @test "a hostile name or label does nothing to the terminal" {
     hold $'evil\e]0;pwned\a\e[2J\ec' --label $'l\e[31m\e]0;pwned\a'
     hold $'wide 部署\u0301\u202e'
@@ -233,7 +239,7 @@ wait_for() { begin holdfast run "$@" -- sleep 1000; }
     keys 2
     shows 'redis has not answered for [0-9.]+m?s; trying again'
     shows '127.0.0.1:1: Connection'
-    shows '2/2 ▲ redis://127.0.0.1:1'
+    shows '2/2 ✗ redis://127.0.0.1:1'
     screen | lacks geheim
     tr '\0' '\n' <"/proc/$(top_pid)/cmdline" | lacks geheim
     tr '\0' '\n' <"/proc/$(top_pid)/environ" | lacks geheim

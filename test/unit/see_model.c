@@ -220,6 +220,25 @@ static void test_order(void **state)
     free(rows);
 }
 
+static void test_natural_order(void **state)
+{
+    static const char *const wanted[] = { "a",     "a-2",    "a-12", "a-102", "a-x", "a1b2",
+                                          "a1b10", "a01b11", "a10",  "b",     "b00", "b0000" };
+    const struct see_row **rows;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wanted); i++)
+        views_hold(views_name(&views, wanted[(i * 5 + 3) % COUNT(wanted)]), i + 1, "a", 0, -1);
+    show(NOW);
+    rows = see_model_sorted(&model);
+    assert_non_null(rows);
+    for (size_t i = 0; i < COUNT(wanted); i++)
+        if (rows[i]->name_len != strlen(wanted[i]) ||
+            memcmp(rows[i]->name, wanted[i], rows[i]->name_len) != 0)
+            fail_msg("%zu: %.*s, not %s", i, (int)rows[i]->name_len, rows[i]->name, wanted[i]);
+    free(rows);
+}
+
 static void test_away(void **state)
 {
     (void)state;
@@ -371,19 +390,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_states),
-        TEST(test_nothing_changes),
-        TEST(test_lost),
-        TEST(test_not_lost),
-        TEST(test_handover),
-        TEST(test_overdue),
-        TEST(test_order),
-        TEST(test_away),
-        TEST(test_forgotten),
-        TEST(test_graph),
-        TEST(test_graph_of_one_label),
-        TEST(test_large),
-        TEST(test_histogram),
+        TEST(test_states),    TEST(test_nothing_changes), TEST(test_lost),
+        TEST(test_not_lost),  TEST(test_handover),        TEST(test_overdue),
+        TEST(test_order),     TEST(test_natural_order),   TEST(test_away),
+        TEST(test_forgotten), TEST(test_graph),           TEST(test_graph_of_one_label),
+        TEST(test_large),     TEST(test_histogram),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

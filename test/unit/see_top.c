@@ -80,6 +80,24 @@ static void has_not(const char *unwanted)
         fail_msg("'%s' in:\n%s", unwanted, text);
 }
 
+/* The style of the first cell of a row that has this text. */
+static int cell_style(int row, const char *wanted)
+{
+    for (int col = 0; col < screen.cols; col++)
+        if (strcmp(screen.cells[row * screen.cols + col].text, wanted) == 0)
+            return screen.cells[row * screen.cols + col].style & STYLE_MASK;
+    fail_msg("no cell '%s' in row %d", wanted, row);
+    return -1;
+}
+
+static void set_or_unset(const char *variable, const char *value)
+{
+    if (value)
+        setenv(variable, value, 1);
+    else
+        unsetenv(variable);
+}
+
 static int line_of(const char *wanted)
 {
     const char *at = strstr(text, wanted);
@@ -492,10 +510,125 @@ static void test_circle(void **state)
     has("1  settle has ledger");
     has("waits 47s for order, which 2 has");
     has("holdfast break -S shop ledger --token 71");
+    info.name = ""; /* a store that was given by its URL */
+    draw(NOW);
+    info.name = "shop";
+    has("holdfast break -S redis://10.0.0.4 ledger --token 71");
     size(24, 40, true); /* too narrow for all of it: no part of a command */
     draw(NOW);
     has_not("holdfast break");
     has("open what 1 has, and press b");
+}
+
+/* The last line: what the keys do now. */
+static void test_foot(void **state)
+{
+    (void)state;
+    fill();
+    show(NOW);
+    draw(NOW);
+    has("b break");
+    has("q quit  ? keys");
+    size(12, 40, true);
+    draw(NOW);
+    has("q quit  ? keys");
+    size(24, 80, true);
+    info.caps = HF_CAP_BREAK;
+    ui.may_break = true;
+    ui_key(&ui, UI_ENTER, NOW);
+    ui_key(&ui, 'b', NOW);
+    draw(NOW);
+    has("Esc back");
+    has_not("/ filter");
+}
+
+/* A page that goes on below says so. */
+static void test_more_lines(void **state)
+{
+    (void)state;
+    ui_key(&ui, '?', NOW);
+    draw(NOW);
+    has(" more: Page Down");
+    ui_key(&ui, UI_END, NOW);
+    draw(NOW);
+    has_not("more: Page Down");
+    has("idle: kept, but not in use");
+}
+
+/* What was never seen is not known: no number, no "nobody". An outage is red, in place of a healthy store's green. */
+static void test_nothing_is_known(void **state)
+{
+    (void)state;
+    draw(NOW);
+    has("holdfast top  - shop");
+    has("- names");
+    has("- waits");
+    has_not("0 name");
+    see_model_away(&model, NOW, "open redis://10.0.0.4: Connection refused", NOW + 1000);
+    draw(NOW);
+    has("holdfast top  ✗ shop");
+    has("- names");
+    has_not("0 names");
+    ui_key(&ui, 'g', NOW);
+    draw(NOW);
+    has("It is not known who waits: redis does not answer.");
+    has_not("Nobody");
+    assert_int_equal(cell_style(0, "✗"), STYLE_DEADLOCK);
+}
+
+static void test_an_outage_later(void **state)
+{
+    (void)state;
+    fill();
+    show(NOW);
+    draw(NOW);
+    has("holdfast top  ● shop");
+    assert_int_equal(cell_style(0, "●"), STYLE_GOOD);
+    see_model_away(&model, NOW + 1000, "Connection refused", NOW + 2000);
+    draw(NOW + 1000);
+    has("holdfast top  ✗ shop");
+    has("3 names"); /* what was true then, as the line of the alarm says */
+    ui_key(&ui, 'g', NOW);
+    draw(NOW + 1000);
+    has("It is not known who waits now: redis does not answer.");
+    has_not("Nobody waits");
+}
+
+/* There is no store yet: nothing is wrong, and nothing is there. */
+static void test_no_store_yet(void **state)
+{
+    (void)state;
+    see_model_absent(&model, "/nonexistent/locks", NOW);
+    draw(NOW);
+    has("holdfast top  ◌ shop");
+    assert_int_equal(cell_style(0, "◌"), STYLE_DIM);
+}
+
+/* The locale of the terminal: one that says UTF-8 and is not installed is taken at its word. */
+static void test_locale(void **state)
+{
+    static const struct {
+        const char *all, *ctype, *lang;
+        bool utf8;
+    } cases[] = {
+        { NULL, NULL, "xx_XX.UTF-8", true },    { NULL, NULL, "xx_XX.utf8@euro", true },
+        { NULL, "xx_XX.UTF-8", "C", true },     { "xx_XX.UTF-8", "C", "C", true },
+        { "C", NULL, "xx_XX.UTF-8", false },    { "", "", "xx_XX.UTF-8", true },
+        { NULL, "xx_XX", "C.UTF-8", false },    { NULL, NULL, NULL, false },
+        { NULL, NULL, "xx_XX.GB18030", false }, { NULL, NULL, "C.UTF-8", true },
+        { NULL, NULL, "UTF-8", true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set_or_unset("LC_ALL", cases[i].all);
+        set_or_unset("LC_CTYPE", cases[i].ctype);
+        set_or_unset("LANG", cases[i].lang);
+        assert_non_null(setlocale(LC_ALL, "C"));
+        if (screen_locale() != cases[i].utf8)
+            fail_msg("case %zu", i);
+        assert_int_equal(MB_CUR_MAX > 1, cases[i].utf8);
+    }
 }
 
 /* What stands in a command may be pasted. */
@@ -543,10 +676,28 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_list),  TEST(test_sizes),          TEST(test_open),        TEST(test_hostile),
-        TEST(test_empty), TEST(test_away),           TEST(test_no_waiters),  TEST(test_no_jump),
-        TEST(test_break), TEST(test_circle),         TEST(test_shell_words), TEST(test_pages),
-        TEST(test_late),  TEST(test_break_is_exact), TEST(test_filter),      TEST(test_page_end),
+        TEST(test_list),
+        TEST(test_sizes),
+        TEST(test_open),
+        TEST(test_hostile),
+        TEST(test_empty),
+        TEST(test_away),
+        TEST(test_no_waiters),
+        TEST(test_no_jump),
+        TEST(test_break),
+        TEST(test_circle),
+        TEST(test_shell_words),
+        TEST(test_pages),
+        TEST(test_late),
+        TEST(test_break_is_exact),
+        TEST(test_filter),
+        TEST(test_page_end),
+        TEST(test_nothing_is_known),
+        TEST(test_an_outage_later),
+        TEST(test_no_store_yet),
+        TEST(test_locale),
+        TEST(test_foot),
+        TEST(test_more_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
