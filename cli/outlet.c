@@ -93,7 +93,7 @@ static bool wait_until_empty(struct outlet *outlet, int64_t until_ms)
         until.tv_nsec += (long)left_ms * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        pthread_cond_clockwait(&outlet->changed, &outlet->mutex, CLOCK_MONOTONIC, &until);
+        pthread_cond_timedwait(&outlet->changed, &outlet->mutex, &until);
     }
     return true;
 }
@@ -110,11 +110,16 @@ static bool has_room(int fd)
 /* With the mutex. */
 static bool start(struct outlet *outlet)
 {
+    pthread_condattr_t attr;
     pthread_t thread;
     sigset_t all, before;
 
     if (outlet->started)
         return true;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&outlet->changed, &attr); /* nobody has used it yet */
+    pthread_condattr_destroy(&attr);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the others */
     if (pthread_create(&thread, NULL, pour, outlet) == 0) {

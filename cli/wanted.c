@@ -32,6 +32,23 @@ static void come_back(struct run *run);
 
 /* ---- the options ----------------------------------------------------------------------- */
 
+/* "USR1" of 10; NULL: there is none, or it is the C library's own. */
+static const char *name_of(int number)
+{
+    static const char *const names[] = {
+        [SIGHUP] = "HUP",   [SIGINT] = "INT",       [SIGQUIT] = "QUIT", [SIGILL] = "ILL",
+        [SIGTRAP] = "TRAP", [SIGABRT] = "ABRT",     [SIGBUS] = "BUS",   [SIGFPE] = "FPE",
+        [SIGKILL] = "KILL", [SIGUSR1] = "USR1",     [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
+        [SIGPIPE] = "PIPE", [SIGALRM] = "ALRM",     [SIGTERM] = "TERM", [SIGSTKFLT] = "STKFLT",
+        [SIGCHLD] = "CHLD", [SIGCONT] = "CONT",     [SIGSTOP] = "STOP", [SIGTSTP] = "TSTP",
+        [SIGTTIN] = "TTIN", [SIGTTOU] = "TTOU",     [SIGURG] = "URG",   [SIGXCPU] = "XCPU",
+        [SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF", [SIGWINCH] = "WINCH",
+        [SIGPOLL] = "POLL", [SIGPWR] = "PWR",       [SIGSYS] = "SYS",
+    };
+
+    return number > 0 && (size_t)number < sizeof names / sizeof *names ? names[number] : NULL;
+}
+
 /* "USR1", "SIGUSR1" or "10". 0: no signal. */
 static int number_of(const char *text)
 {
@@ -42,14 +59,14 @@ static int number_of(const char *text)
             (unsigned char)text[0])) { /* the C library keeps those before SIGRTMIN for itself */
         number = strtol(text, &end, 10);
         return *end == 0 && number > 0 && number <= SIGRTMAX &&
-                       (number >= SIGRTMIN || sigabbrev_np((int)number))
+                       (number >= SIGRTMIN || name_of((int)number))
                    ? (int)number
                    : 0;
     }
     if (strncasecmp(text, "SIG", 3) == 0)
         text += 3;
     for (int i = 1; i < SIGRTMIN; i++)
-        if (sigabbrev_np(i) && strcasecmp(text, sigabbrev_np(i)) == 0)
+        if (name_of(i) && strcasecmp(text, name_of(i)) == 0)
             return i;
     return 0;
 }
@@ -81,14 +98,14 @@ int wanted_check(const struct cli *cli)
     if (args->on_wanted &&
         (number_of(args->on_wanted) == SIGSTOP || number_of(args->on_wanted) == SIGCHLD))
         return usage_error(cli, "--on-wanted: SIG%s is not possible",
-                           sigabbrev_np(number_of(args->on_wanted)));
+                           name_of(number_of(args->on_wanted)));
     if (!args->yield_signal)
         return EXIT_FINE;
     if (!number_of(args->yield_signal))
         return usage_error(cli, "--yield-signal: '%s' is no signal", shown(args->yield_signal));
     if (!can_be_heard(number_of(args->yield_signal)))
         return usage_error(cli, "--yield-signal: SIG%s has another meaning for `run`",
-                           sigabbrev_np(number_of(args->yield_signal)));
+                           name_of(number_of(args->yield_signal)));
     if (args->nonblock)
         return usage_error(cli, "--yield-signal queues again: not together with -n");
     if (args->status_fd < 0)

@@ -40,12 +40,16 @@ static void *worker_main(void *arg)
 void within_prepare(void)
 {
     struct worker *worker = idle ? NULL : must_alloc(sizeof *worker);
+    pthread_condattr_t attr;
     pthread_t thread;
 
     if (!worker)
         return;
     pthread_mutex_init(&worker->lock, NULL);
-    pthread_cond_init(&worker->changed, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&worker->changed, &attr);
+    pthread_condattr_destroy(&attr);
     worker->work = NULL;
     if (pthread_create(&thread, NULL, worker_main, worker) == 0) {
         pthread_detach(thread);
@@ -70,7 +74,7 @@ static void await(struct worker *worker, int64_t until_ms)
             at.tv_nsec -= 1000000000;
             at.tv_sec++;
         }
-        pthread_cond_clockwait(&worker->changed, &worker->lock, CLOCK_MONOTONIC, &at);
+        pthread_cond_timedwait(&worker->changed, &worker->lock, &at);
     }
 }
 

@@ -7,7 +7,7 @@
 # that asks for no password. With neither it prints the command to run and fails.
 # A word COMMAND:PACKAGE is a toolchain, which may have come from elsewhere: its package is not needed if there is such a command
 # (or such a file, if it begins with a slash).
-# "packages.sh missing JOB" never installs: it prints the command if something is missing.
+# "packages.sh missing JOB" never installs: it prints the command if something is missing. "packages.sh names JOB" prints all words, and asks nobody.
 # Says nothing and takes no time when all are there.
 set -eu
 
@@ -41,14 +41,16 @@ rust="cargo:cargo rustc:rustc cargo-clippy:rust-clippy rustfmt:rustfmt"
 bindings="$test $doc $go $node $java $rust"
 # What makes the documents' site, and what the checks of the documents read them with.
 docs="python3 python3-markdown-it python3-pygments mandoc"
-lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc codespell python3"
+lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc codespell python3 musl-tools"
 deb="$build build-essential dpkg-dev debhelper dh-python lintian libpython3-all-dev python3-all-dev python3-setuptools"
 test_deb="$deb mmdebstrap python3-yaml uidmap util-linux"
 test_fresh="mmdebstrap util-linux git"
 
 job="$*"
 may_install=yes
+just_names=no
 [ "${1:-}" != missing ] || { may_install=no; shift; }
+[ "${1:-}" != names ] || { just_names=yes; shift; }
 case "${1:-}" in
 build) want=$build ;;
 test) want=$test ;;
@@ -75,11 +77,15 @@ bindings)
     done
     ;;
 *)
-    echo "usage: $0 [missing] build|test|fuzz|lint|deb|test-deb|test-fresh|docs|bindings [LANGUAGE...]" >&2
+    echo "usage: $0 [missing|names] build|test|fuzz|lint|deb|test-deb|test-fresh|docs|bindings [LANGUAGE...]" >&2
     exit 64
     ;;
 esac
 
+if [ $just_names = yes ]; then
+    echo "$want"
+    exit 0
+fi
 if ! command -v dpkg-query >/dev/null; then
     echo "packages: not a Debian system; these should be there: $want" >&2
     exit 0

@@ -15,9 +15,12 @@
 #include "util/process.h"
 #include "util/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_URL "file:"
@@ -262,26 +265,46 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     hfi_scopes_init(&store->scopes, fresh);
 }
 
+/* "ada:x:1000:...", a line of /etc/passwd: the name, if the user has this number; else NULL. Lines with + or - in
+ * front are about other databases. */
+static const char *name_in(char *line, uid_t uid)
+{
+    char *password = strchr(line, ':'), *number = password ? strchr(password + 1, ':') : NULL, *end;
+    unsigned long found;
+
+    if (!number || password == line || *line == '+' || *line == '-' ||
+        !isdigit((unsigned char)number[1]))
+        return NULL;
+    found = strtoul(number + 1, &end, 10);
+    *password = 0;
+    return *end == ':' && found == uid ? line : NULL;
+}
+
 /* The name of a user, or its number. Most are in /etc/passwd: to read that takes a third of the system calls of
  * getpwuid_r(), which asks daemons first. */
 static void set_user(char user[USER_MAX], uid_t uid)
 {
     char memory[1024];
-    struct passwd entry = { .pw_uid = 0 }, *found = NULL;
+    const char *name = NULL;
+    struct passwd entry, *found = NULL;
     FILE *file = fopen("/etc/passwd", "re");
+    bool whole = true; /* what comes next is the beginning of a line */
 
-    snprintf(user, USER_MAX, "%lu", (unsigned long)uid);
-    while (file && fgetpwent_r(file, &entry, memory, sizeof memory, &found) == 0)
-        if (found->pw_uid == uid)
-            break;
-        else
-            found = NULL;
+    while (!name && file && fgets(memory, sizeof memory, file)) {
+        bool begins = whole;
+
+        whole = strchr(memory, '\n') != NULL;
+        if (begins && whole)
+            name = name_in(memory, uid);
+    }
     if (file)
         fclose(file);
-    if (!found)
-        (void)getpwuid_r(uid, &entry, memory, sizeof memory, &found);
-    if (found)
-        snprintf(user, USER_MAX, "%s", found->pw_name);
+    if (!name && getpwuid_r(uid, &entry, memory, sizeof memory, &found) == 0 && found)
+        name = found->pw_name;
+    if (name)
+        snprintf(user, USER_MAX, "%.*s", USER_MAX - 1, name);
+    else
+        snprintf(user, USER_MAX, "%lu", (unsigned long)uid);
 }
 
 /* "ada@example:4711 backup", cut to what a label may have, or as given. */

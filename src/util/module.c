@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #ifndef HFI_MODULE_DIR
@@ -20,18 +21,35 @@
 
 static char loaded_from[PATH_MAX]; /* our own path, if ld.so knows only a relative one */
 
+/* 1: this object of the process is ours, and its path is told. */
+static int look_for_us(struct dl_phdr_info *object, size_t size, void *ret_path)
+{
+    bool is_program = (uintptr_t)object->dlpi_phdr == getauxval(AT_PHDR);
+    uintptr_t us = (uintptr_t)loaded_from;
+
+    (void)size;
+    for (size_t i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t begin = (uintptr_t)(object->dlpi_addr + part->p_vaddr);
+
+        if (part->p_type == PT_LOAD && us >= begin && us - begin < part->p_memsz) {
+            *(const char **)ret_path = is_program ? "" : object->dlpi_name;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /*
  * The path of the library. Not so if we are linked into a program: its path is
  * argv[0], which its caller chose and which must not choose code.
  */
 static const char *own_path(void)
 {
-    struct link_map *map = NULL;
-    Dl_info info;
+    const char *path = "";
 
-    if (dladdr1((void *)loaded_from, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || !map)
-        return "";
-    return loaded_from[0] ? loaded_from : map->l_name;
+    dl_iterate_phdr(look_for_us, &path);
+    return path[0] && loaded_from[0] ? loaded_from : path;
 }
 
 /* A relative path (LD_LIBRARY_PATH=lib) must be resolved before the program changes its

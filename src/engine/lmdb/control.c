@@ -36,10 +36,17 @@ static bool old_format(struct lmdb_directory *d, const char *boot_id);
 static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t deadline_ms);
 static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_error *err);
 
+/* Two C libraries do not share a mutex, even if it has the same size in both. */
 static uint32_t shape(void)
 {
-    return (uint32_t)(sizeof(struct lmdb_header) ^ sizeof(struct lmdb_slot) << 9 ^
-                      sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lmdb_name) << 4);
+#if defined(__GLIBC__)
+    uint32_t library = 0;
+#else
+    uint32_t library = 1u << 31;
+#endif
+
+    return library ^ (uint32_t)(sizeof(struct lmdb_header) ^ sizeof(struct lmdb_slot) << 9 ^
+                                sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lmdb_name) << 4);
 }
 
 /* With the file `init` locked: LOCK_EX lets one process in, LOCK_SH all that make nothing. */
@@ -379,11 +386,11 @@ static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_er
 
 /*
  * ThreadSanitizer does not know clocklock, nor that timedlock has locked the mutex when it returns
- * EOWNERDEAD, and would report everything under it as a race. It knows trylock.
+ * EOWNERDEAD, and would report everything under it as a race. It knows trylock. Only glibc has clocklock.
  */
 static int timed_lock(pthread_mutex_t *mutex, const struct timespec *until)
 {
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
     struct timespec now;
     int rc;
 

@@ -10,10 +10,18 @@
  */
 #include "engine/zookeeper/internal.h"
 
-#include <string.h>
-
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t lock; /* from zk_library_use() on */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_lock(void)
+{
+    pthread_mutexattr_t attr;
+
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
 
 void zk_library_lock(void)
 {
@@ -27,17 +35,16 @@ void zk_library_unlock(void)
 
 static void in_child(void)
 {
-    static const pthread_mutex_t fresh = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-    memcpy(&lock, &fresh, sizeof lock); /* its owner was a thread of the parent */
+    make_lock(); /* its owner was a thread of the parent */
 }
 
-static void watch_forks(void)
+static void begin(void)
 {
+    make_lock();
     (void)pthread_atfork(zk_library_lock, zk_library_unlock, in_child);
 }
 
 void zk_library_use(void)
 {
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, begin);
 }
