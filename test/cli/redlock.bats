@@ -51,6 +51,18 @@ aim() {
 votes() { holdfast redlock status --json 2>/dev/null | jq "[.nodes[] | select(.votes)] | length"; }
 all_vote() { [[ $(votes) == 3 ]]; }
 
+@test "-n is the first command of all: it makes the cluster, also beside others that do" {
+    local i pids=()
+    for i in 1 2 3 4; do
+        holdfast run -n --open-timeout 60s "job$i" --ttl 3s -- true 2>"$dir/first$i" &
+        pids+=("$!")
+    done
+    for i in 1 2 3 4; do
+        wait "${pids[i - 1]}" || { cat "$dir/first$i"; return 1; }
+    done
+    eventually all_vote
+}
+
 @test "-n hears every node before it says that too few answer" {
     exits 0 holdfast run job --ttl 3s -- true
     aim 'max_ttl=3s&connect_timeout=40s'

@@ -215,14 +215,14 @@ static bool all_looked_at(const struct redlock_store *store)
 /* Why the store cannot be opened: a decision that a person must make, else the reason of the first
  * node that has one. `hopeless`: only reasons that waiting does not remove. "Too few nodes answer"
  * is temporary while one of them has not answered yet, and also after that unless each is tried
- * only once. */
+ * only once. "All are empty" is temporary in any case: the cluster is being made, by us or by another client. */
 static const hf_error *why_not(const struct redlock_store *store, bool hopeless)
 {
     unsigned bad = 0;
     const hf_error *first = NULL;
     bool once = store->reactor.host->open_once;
     bool passing = hopeless && !once; /* a node that is away may come */
-    bool few_pass = hopeless && !(once && all_looked_at(store));
+    bool few_pass = hopeless && (!(once && all_looked_at(store)) || redlock_heal_starts(store));
 
     if (store->stuck.status != HF_OK && (!few_pass || store->stuck.status != HF_UNAVAILABLE))
         return &store->stuck;

@@ -105,6 +105,11 @@ bool redlock_heal_busy(const struct redlock_store *store)
     return store->healing->looks > 0 || store->healing->steps > 0;
 }
 
+bool redlock_heal_starts(const struct redlock_store *store)
+{
+    return store->may_start && store->healing->last == HFI_HEAL_START;
+}
+
 /* A silent node keeps its last view: nothing is decided before it has answered. */
 static uint32_t answering(const struct redlock_store *store, int64_t now_ms)
 {

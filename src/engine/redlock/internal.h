@@ -450,6 +450,8 @@ void redlock_heal_node_down(struct redlock_node *node);
 void redlock_heal_doubt(
     struct redlock_store *store); /* a node answered E or U: probe all nodes again, soon */
 bool redlock_heal_busy(const struct redlock_store *store); /* nodes are being probed or healed */
+/* All nodes are empty, and we may make a cluster of them: this client or another one does so. */
+bool redlock_heal_starts(const struct redlock_store *store);
 void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
 
 /* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
