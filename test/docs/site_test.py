@@ -80,6 +80,38 @@ class Site(unittest.TestCase):
         self.assertEqual(self.search("holdfast-run")[0][0].partition("#")[0].rpartition("/")[2], "holdfast-run.1.html")
         self.assertEqual(self.search("xyzzy-nowhere"), [])
 
+    def test_questions(self):
+        """Somebody who asks finds a guide first, in the language of the page."""
+        for words in ("redis restarts", "take over", "who holds", "redis restart", "windows"):
+            self.open("index.html")
+            with self.subTest(words=words):
+                found = self.search(words)
+                self.assertTrue(found)
+                self.assertEqual({language for _, language in found}, {"en"})
+                self.assertNotRegex(found[0][0], r"/(api|man)/")
+                for page, _ in found[:3]:
+                    self.assertNotRegex(page, r"/api/|/man/hf_")
+        self.open("index.html")
+        self.assertRegex(self.search("hf_limit_take")[0][0], r"hf_limit_take")
+        self.open("zh-CN/index.html")
+        self.assertEqual({language for _, language in self.search("zookeeper")}, {"zh-CN"})
+        self.assertEqual({language for _, language in self.search("hf_sql_lock")}, {"en"})  # better than nothing
+
+    def test_faults(self):
+        """The table of faults: what is a column is seen at every cell."""
+        for size, phone in (((1440, 900), False), ((390, 844), True)):
+            self.browser.resize(*size, phone=phone)
+            self.open("faults.html")
+            self.browser.js("""(() => { const box = document.querySelector('.faults').parentElement;
+                box.scrollIntoView(); box.scrollTop = 200; box.scrollLeft = 150; })()""")
+            with self.subTest(phone=phone):
+                self.assertTrue(self.browser.js("""(() => {
+                    const box = document.querySelector('.faults').parentElement.getBoundingClientRect();
+                    const head = document.querySelector('.faults thead th:nth-child(5)').getBoundingClientRect();
+                    const first = document.querySelector('.faults tbody tr:nth-child(9) td').getBoundingClientRect();
+                    return Math.abs(head.top - box.top) < 3 && Math.abs(first.left - box.left) < 3; })()"""))
+            self.browser.picture(PICTURES / f"faults-{size[0]}.png")
+
     def test_search_in_chinese(self):
         for page in ("index.html", "zh-CN/index.html"):
             self.open(page)
@@ -118,7 +150,7 @@ class Site(unittest.TestCase):
     def test_contrast(self):
         for mode in ("light", "dark"):
             self.browser.media(prefers_color_scheme=mode)
-            for page in ("index.html", "lab.html", "c-api.html", "man/holdfast-run.1.html", "zh-CN/index.html"):
+            for page in ("index.html", "lab.html", "faults.html", "c-api.html", "man/holdfast-run.1.html", "zh-CN/index.html"):
                 self.open(page)
                 with self.subTest(mode=mode, page=page):
                     self.assertEqual(self.browser.js(CONTRASTS), [])

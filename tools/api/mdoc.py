@@ -114,7 +114,7 @@ def mdoc_page(book, page):
     interface = book.interface
     calls = [interface.entities[name] for name in page.list("calls") if name in interface.entities]
     out = [".\\\" SPDX-License-Identifier: MIT", ".\\\" " + WARNING % page.path, ".Dd " + " ".join(book.overview.list("date")),
-           ".Dt %s 3" % page.name.upper(), ".Os", ".Sh NAME"]
+           ".Dt %s 3" % page.name.upper(), ".Os Holdfast", ".Sh NAME"]
     names = [entity.name for entity in calls] or [page.name]
     out += [".Nm %s ," % name for name in names[:-1]] + [".Nm " + names[-1], ".Nd " + page.brief]
     if page is book.overview:

@@ -40,7 +40,7 @@ WORDS = {
               "skip": "跳到正文", "version": "版本", "keys": "搜索", "results": "条结果"},
 }
 LANGUAGES = {"sh": "bash", "shell": "bash", "console": "console", "crontab": "bash", "caddy": "nginx", "dockerfile": "docker", "promql": "text", "js": "javascript"}
-WIDE = {"docs/lab.md", "docs/zh-CN/lab.md"}
+WIDE = {"docs/lab.md", "docs/zh-CN/lab.md", "docs/faults.md"}
 
 
 # ---- where a file of the tree is in the site ----------------------------------------------------------
@@ -135,7 +135,8 @@ class Site:
             return f"<{match['name']}{rest}>"
         text = TAG.sub(tag, text)
         text = re.sub(r"(<h[2-6] id=\"([^\"]*)\">)(.*?)(</h[2-6]>)", r'\1\3<a class="anchor" href="#\2" aria-label="#\2">#</a>\4', text)
-        return text.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+        text = text.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+        return faults(text) if page.path == "docs/faults.md" else text
 
     def size(self, page, rest):
         """The size of a picture, so that the text below it does not move when it comes."""
@@ -265,7 +266,7 @@ class Site:
     # ---- search: a section of a page is one entry
 
     def index(self, here, title, body, zh, path):
-        weight = 3 if path.startswith("man/") else 2 if path.startswith(("docs/", "bindings/")) and path != "docs/decisions.md" or path.startswith("README") else 1
+        weight = kind(path)
         text = re.sub(r'<a class="anchor".*?</a>', "", body)
         parts = re.split(r"<h[1-3]([^>]*)>(.*?)</h[1-3]>", text, flags=re.S)
         entries = [("", title, parts[0])] if stripped(parts[0]) else []
@@ -327,6 +328,30 @@ class Site:
             (self.out / f"search-{language}.js").write_text(f"window.found = window.found || {{}}; window.found[{json.dumps(language)}] = {text};\n", encoding="utf-8")
         for each in ("site.css", "site.js"):
             shutil.copyfile(HERE / each, self.out / each)
+
+
+def kind(path):
+    """What a page is, for the order of what is found: a guide, an engine's page, a manual page, a call, or a text for developers."""
+    if path.startswith(("docs/api/", "man/man3/")):
+        return "call"
+    if path.startswith("man/"):
+        return "manual"
+    if path.startswith("docs/engines/"):
+        return "engine"
+    return "guide" if path.startswith(("docs/", "bindings/", "README")) and path != "docs/decisions.md" else "developer"
+
+
+def faults(text):
+    """Cells of the table of faults: a mark that is seen from afar, and what was counted, a line each."""
+    def cell(match):
+        if match[1] in ("ok", "-"):
+            return f'<td class="{"fine" if match[1] == "ok" else "none"}">{"<b>✓</b> ok" if match[1] == "ok" else "–"}</td>'
+        if match[2]:
+            return f'<td class="fence"><b>▲</b> fence <small>{match[2]}</small></td>'
+        return '<td class="red"><b>✗</b> red' + "".join(f"<small>{each}</small>" for each in match[3].split(", ")) + "</td>"
+    body = re.compile(r"<td>(ok|-|fence \((\d+)\)|<strong>RED</strong>: ([^<]*))</td>")
+    return re.sub(r"<table>\s*<thead>\s*<tr>\s*<th>fault</th>.*?</table>",
+                  lambda table: body.sub(cell, table[0]).replace("<table>", '<table class="faults">'), text, flags=re.S)
 
 
 def stripped(text):

@@ -71,7 +71,9 @@
   /* The words of a query: each a list of forms, the first of which counts fully. */
   const terms = (query) => (query.toLowerCase().match(/[\u3400-\u9fff]+|[^\s\u3400-\u9fff，。、；：？！（）]+/g) ?? []);
   const pairs = (term) => Array.from({ length: term.length - 1 }, (_, i) => term.slice(i, i + 2));
-  const boundary = (text, i) => i === 0 || !/[a-z0-9]/.test(text[i - 1]);
+  /* "restarts" also finds "restart". */
+  const stem = (term) => (/^[a-z]{4,}s$/.test(term) && !term.endsWith("ss") ? term.replace(/(?<=sh|ch|x)es$|s$/, "") : null);
+  const boundary = (text, i) => i === 0 || !/[a-z0-9_]/.test(text[i - 1]);
 
   /* How well a text has a term: 0: not at all; 2: at the beginning of a word. */
   const has = (text, term) => {
@@ -86,13 +88,16 @@
     return 1;
   };
 
+  /* Somebody who asks a question wants a guide; somebody who types a name finds its page, whatever it is. */
+  const worth = { guide: 1, engine: 0.95, manual: 0.5, call: 0.45, developer: 0.35 };
+
   /* A heading counts most, and a page's title for its beginning; a short section with the term is more about it than a long one. */
   const judge = (entry, term) => (entry.first ? 10 : 6) * has(entry.head, term) + has(entry.page_lower, term) +
     has(entry.lower, term) * (1 + Math.min(2, 400 / (entry.lower.length + 200)));
   const score = (entry, asked) => {
     let sum = 0;
-    for (const { term, parts } of asked) {
-      let value = judge(entry, term);
+    for (const { term, parts, stem } of asked) {
+      let value = Math.max(judge(entry, term), stem ? 0.9 * judge(entry, stem) : 0);
       if (!value && parts) {
         const values = parts.map((part) => judge(entry, part));
         if (values.filter(Boolean).length * 2 > values.length)
@@ -106,19 +111,18 @@
     if (entry.first && entry.head.replace(/\(\d\)$/, "") === whole)
       sum *= 3;
     const phrase = asked.length > 1 && entry.lower.includes(whole) ? 1.5 : 1;
-    return sum * phrase * [0, 0.4, 1, 0.7][entry.weight] * (entry.language === own ? 1.3 : 1);
+    return sum * phrase * worth[entry.weight];
   };
 
   const search = (query) => {
-    const asked = terms(query).map((term) => ({ term, parts: han.test(term) && term.length > 2 ? pairs(term) : null }));
+    const asked = terms(query).map((term) => ({ term, parts: han.test(term) && term.length > 2 ? pairs(term) : null, stem: stem(term) }));
     if (!asked.length)
       return { asked, hits: [] };
-    const hits = [];
-    for (const entry of Object.values(window.found ?? {}).flat()) {
-      const value = score(entry, asked);
-      if (value)
-        hits.push([value, entry]);
-    }
+    const among = (entries) => entries.map((entry) => [score(entry, asked), entry]).filter(([value]) => value);
+    const found = window.found ?? {};
+    let hits = among(found[han.test(query) ? "zh-CN" : own] ?? []);
+    if (!hits.length) // better another language than nothing
+      hits = among(Object.values(found).flat());
     const of_page = {}; // two sections of a page at most
     return { asked, hits: hits.sort((a, b) => b[0] - a[0]).map(([, entry]) => entry)
       .filter(({ page }) => (of_page[page] = (of_page[page] ?? 0) + 1) <= 2).slice(0, 30) };
