@@ -24,11 +24,11 @@ static struct fuzz_input answers;
 static uint32_t columns_of(enum sql_call call)
 {
     static const uint8_t columns[SQL_CALLS] = {
-        [SQL_ACQUIRE] = 4,   [SQL_RELEASE] = 1,    [SQL_RENEW] = 2, [SQL_CANCEL] = 4,
-        [SQL_HEARTBEAT] = 5, [SQL_RECHECK] = 1,    [SQL_ADOPT] = 7, [SQL_BREAK] = 1,
-        [SQL_NOTE] = 1,      [SQL_INSPECT] = 13,   [SQL_SWEEP] = 1, [SQL_CELL_READ] = 3,
-        [SQL_CELL_SWAP] = 2, [SQL_CELL_WATCH] = 3, [SQL_TIME] = 1,  [SQL_TOKEN] = 1,
-        [SQL_LOCK_TRY] = 1,  [SQL_LOCK_FREE] = 1,
+        [SQL_ACQUIRE] = 4,   [SQL_RELEASE] = 1,   [SQL_RENEW] = 2,      [SQL_CANCEL] = 4,
+        [SQL_HEARTBEAT] = 5, [SQL_RECHECK] = 1,   [SQL_ADOPT] = 7,      [SQL_BREAK] = 1,
+        [SQL_NOTE] = 1,      [SQL_INSPECT] = 13,  [SQL_SWEEP] = 1,      [SQL_LEAVE] = 1,
+        [SQL_CELL_READ] = 3, [SQL_CELL_SWAP] = 2, [SQL_CELL_WATCH] = 3, [SQL_TIME] = 1,
+        [SQL_TOKEN] = 1,     [SQL_LOCK_TRY] = 1,  [SQL_LOCK_FREE] = 1,
     };
 
     return columns[call];

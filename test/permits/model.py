@@ -39,6 +39,7 @@ class Name:
         self.closed = self.last = 0
         self.delay = 0  # that `closed` is due to
         self.closing = (0, 0)  # by the lock delay of one that is dead and has not been taken out
+        self.row = False  # SQL: it has one. It was removed, perhaps: `last` is what it had
         self.thin = False  # Redis: how the server has it, which is the server's affair
 
 

@@ -19,9 +19,38 @@ class Sql(Model):
     # A cancel of a granted request hands the name over if possible. (MariaDB's changes nothing then.)
     CANCEL_TURNS = True
 
+    IDLE_US = 60000000
+    RESIZE_RAISES = False  # MariaDB does not ask whether the name has a row already; the clock is beyond the floor
+
     def __init__(self):
         super().__init__()
         self.clients = {}
+        self.floor = 0  # no name that was removed had a token above it
+
+    # -- rows that come and go
+
+    def idle(self):
+        return self.us - self.IDLE_US
+
+    def sweep(self):
+        """The names that may be removed now."""
+        return [k for k, n in self.names.items() if n.row and not n.holders and not n.waiters and
+                not n.sized and n.last < self.idle() and n.closed < self.idle()]
+
+    def remove(self, key):
+        n = self.name(key)
+        n.row, n.closed, n.delay, n.closing = False, 0, 0, (0, 0)
+        self.floor = max(self.floor, self.idle())
+
+    def made(self, key, resizes=False):
+        """A name that has no row gets one, which begins above all tokens that it may have had."""
+        n = self.name(key)
+        if not n.row or resizes and self.RESIZE_RAISES:
+            n.last, n.row = max(n.last, self.floor), True
+
+    def acquire(self, key, **fields):
+        self.made(key)
+        return super().acquire(key, **fields)
 
     def back(self, n):
         return False  # seen by each record's own end (Sequence.follow), not by the name's last token
@@ -43,6 +72,8 @@ class Sql(Model):
         return want.permits == n.capacity and not n.sized and not want.flags & NUMBERED
 
     def resize(self, key, capacity):
+        if capacity:
+            self.made(key, resizes=True)
         answer = super().resize(key, capacity)
         if answer == ['R'] and capacity:
             for h in self.name(key).holders.values():
@@ -194,6 +225,7 @@ class Postgres(Sql):
 
 
 class MariaDB(Sql):
+    RESIZE_RAISES = True
     TELLS_REFUSED = False
     LOOK_SEES_CLOSING = False
     CANCEL_TURNS = False

@@ -60,7 +60,7 @@ class Run(Sequence):
     INBOXES = [1, 2, 3]  # clients that have a connection that listens
     CLIENTS = INBOXES + [4]
     OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 14 + ['renew'] * 8 + ['adopt'] * 6 +
-           ['refill'] * 5 + ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5 + ['resize'] * 6)
+           ['refill'] * 5 + ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5 + ['resize'] * 6 + ['sweep'] * 5)
 
     def __init__(self, sql, model, seed):
         super().__init__(model, seed)
@@ -239,6 +239,35 @@ class Run(Sequence):
         self.record('poke', name)
         self.check('poke', int(self.call('poke', self.text(name))[0][0]), self.model.poke(name))
 
+    def op_sweep(self, name, owner):
+        """Mostly after a while. What is over is taken out first, so that what is swept is what was free."""
+        if self.random.random() < 0.7:
+            self.model.us += self.random.choice([59, 61, 61, 61, 120]) * 1000000
+            self.set_clock()
+        for each in self.NAMES:
+            self.op_poke(each, None)
+            self.check_messages()
+        self.record('sweep', None)
+        for _ in range(2):  # MariaDB goes on where the last one ended
+            self.call('sweep', 100000)
+        self.check_messages()
+        idle, names = self.model.sweep(), self.records()[0]
+        for each in idle:
+            if each not in names:
+                self.model.remove(each)
+                self.closed[each] = 0
+            elif not self.KEEPS_BROKEN:
+                raise Mismatch('%s was not removed' % each)
+        self.count('sweep', ['%d of 3' % sum(each not in names for each in self.NAMES)])
+        rows = {int(client): int(until) for client, until in self.clients()}
+        for client, until in self.model.clients.items():
+            if rows.get(client) != until and not until < self.model.us - self.model.IDLE_US:
+                raise Mismatch('client %d: %r and not %d' % (client, rows.get(client), until))
+        for client, until in rows.items():
+            if client not in self.model.clients and not self.model.over(until):
+                raise Mismatch('client %d lives' % client)
+        self.model.clients = rows
+
     def op_look(self, name, owner):
         self.record('look', name)
         answer, holders, waiters, sized = ['N'], [], [], False
@@ -271,8 +300,9 @@ class Run(Sequence):
                 raise Mismatch('%s: %s; %r %r %r' % (name, what, row, holders, waiters))
 
         if not row:
-            must(not n.holders and not n.waiters and not n.last, 'it is gone')
+            must(not n.row, 'it is gone')
             return
+        must(n.row, 'it was removed')
         must(row['taken'] == sum(h['permits'] for h in holders.values()), 'permits are counted')
         must(row['sized'] == n.sized, 'its size was set: %r' % n.sized)
         must(row['capacity'] == n.capacity or not (n.sized or n.holders or n.waiters), 'its capacity is %d' % n.capacity)
@@ -391,6 +421,7 @@ def begin_postgres(sources):
 
 class OnPostgres(Run):
     SENT_FLAGS = 7
+    KEEPS_BROKEN = False
     RECORDS = """
         SELECT 'n', encode(name, 'hex'), '', taken, holders, waiters, last, closed, capacity::text,
             (SELECT count(*)::text FROM {0}holders z WHERE z.name = n.name AND z.owner = ''), '', '', '' FROM {0}names n
@@ -402,7 +433,10 @@ class OnPostgres(Run):
             ORDER BY seq);""".format(PREFIX)
 
     def clear(self):
-        self.sql('TRUNCATE %s;' % ', '.join(PREFIX + t for t in ('names', 'holders', 'waiters', 'clients')))
+        self.sql('TRUNCATE %s;' % ', '.join(PREFIX + t for t in ('names', 'holders', 'waiters', 'clients', 'mail')))
+
+    def clients(self):
+        return self.sql('SELECT client, until FROM %sclients;' % PREFIX)
 
     def set_clock(self):
         self.sql("SET test.us = '%d';" % self.model.us)
@@ -524,6 +558,7 @@ def begin_mariadb(sources):
 
 class OnMariaDB(Run):
     SENT_FLAGS = 3
+    KEEPS_BROKEN = True  # the record of a lease that was broken, until its end, so that its client hears of it
     RECORDS = """
         SELECT 'n', HEX(name), '', taken, holders, waiters, token, closed, capacity,
             (SELECT COUNT(*) FROM {0}claims z WHERE z.name = n.name AND z.flags & 128), '', '', '' FROM {0}names n
@@ -538,6 +573,9 @@ class OnMariaDB(Run):
     def clear(self):
         for table in ('names', 'claims', 'clients', 'watches', 'slots'):
             self.sql('DELETE FROM %s%s;' % (PREFIX, table))
+
+    def clients(self):
+        return self.sql('SELECT client, until FROM %sclients;' % PREFIX)
 
     def set_clock(self):
         self.sql('SET timestamp = %d.%06d;' % (self.model.us // 1000000, self.model.us % 1000000))

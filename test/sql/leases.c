@@ -635,6 +635,8 @@ int main(int argc, char **argv)
     count += leases_convert_count;
     memcpy(cases + count, leases_size_cases, leases_size_count * sizeof *cases);
     count += leases_size_count;
+    memcpy(cases + count, leases_churn_cases, leases_churn_count * sizeof *cases);
+    count += leases_churn_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

@@ -26,12 +26,13 @@ void leases_gets_free(const char *name);
 /* leases_clock.c: servers that are started from here on have a clock that can jump. */
 void leases_clock_begin(void);
 void leases_clock_end(void);
+void leases_clock_jump(int64_t ms);
 
 extern const struct CMUnitTest leases_fault_cases[], leases_heir_cases[], leases_clock_cases[],
     leases_token_cases[], leases_upgrade_cases[], leases_wake_cases[], leases_linger_cases[],
-    leases_convert_cases[], leases_size_cases[];
+    leases_convert_cases[], leases_size_cases[], leases_churn_cases[];
 extern const size_t leases_fault_count, leases_heir_count, leases_clock_count, leases_token_count,
     leases_upgrade_count, leases_wake_count, leases_linger_count, leases_convert_count,
-    leases_size_count;
+    leases_size_count, leases_churn_count;
 
 #endif

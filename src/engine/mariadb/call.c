@@ -33,6 +33,7 @@ static const struct shape {
     [SQL_NOTE] = { "note", 0, "noii", NULL },
     [SQL_INSPECT] = { "look", 1, NULL, NULL },
     [SQL_SWEEP] = { "sweep", 1, NULL, NULL },
+    [SQL_LEAVE] = { "leave", 1, NULL, NULL },
     [SQL_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
     [SQL_CELL_COMMIT] = { "cell_commit", 0, "niibi", "vi" },
     [SQL_CELL_WATCH] = { "cell_look", 2, "ni", "ii" },

@@ -32,7 +32,7 @@
 #include <mysql.h>
 
 #define MARIA_VERSION  1 /* of the tables, and of the procedures' parameters and answers */
-#define MARIA_ROUTINES 9 /* of what procedures do: raised with every change of sql/ *.sql */
+#define MARIA_ROUTINES 10 /* of what procedures do: raised with every change of sql/ *.sql */
 #define MARIA_NAME_MAX 64
 
 enum maria_tls { MARIA_TLS_ASIS, MARIA_TLS_OFF, MARIA_TLS_ON, MARIA_TLS_VERIFY };

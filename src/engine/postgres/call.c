@@ -37,6 +37,7 @@ static const struct {
     [SQL_NOTE] = { "note", "BBII", NULL },
     [SQL_INSPECT] = { "look", "b", NULL },
     [SQL_SWEEP] = { "sweep", "i", NULL },
+    [SQL_LEAVE] = { "leave", "i", NULL },
     [SQL_CELL_READ] = { "cell_read", "b", NULL },
     [SQL_CELL_SWAP] = { "cell_swap", "bibi", NULL },
     [SQL_CELL_COMMIT] = { "cell_commit", "BIIBI", NULL },

@@ -21,7 +21,7 @@
 
 #include <libpq-fe.h>
 
-#define POSTGRES_VERSION      11 /* of the functions: raised with every change of sql/ *.sql */
+#define POSTGRES_VERSION      12 /* of the functions: raised with every change of sql/ *.sql */
 #define POSTGRES_HOSTS_MAX    16
 #define POSTGRES_KEYWORDS_MAX 64
 

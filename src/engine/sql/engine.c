@@ -20,8 +20,6 @@
 #define OPEN_LIMIT_MS  5000
 #define REACH_PAUSE_MS 50
 
-#define SWEEP_ONE_IN 4 /* stores that are closed */
-
 static hf_status init(struct sql_store *store, struct hfi_host *host, hf_error *err)
 {
     pthread_condattr_t attr;
@@ -135,10 +133,10 @@ const struct hfi_promises *sql_promises(const struct sql_conf *conf,
 void sql_close(void *self)
 {
     struct sql_store *store = self;
+    bool known = store->listener || atomic_load(&store->watches); /* the server has rows of ours */
 
     sql_listener_stop(store);
-    if (!store->host->existing && hfi_random_u64() % SWEEP_ONE_IN == 0)
-        sql_sweep(store);
+    sql_sweep_closing(store, known);
     destroy(store);
 }
 

@@ -157,7 +157,8 @@ struct sql_connection {
  *           tid SQL_TID_IDLE: no thread has it, it lingers
  * INSPECT   name, or NULL: all    -> kind of row (H holder, N its numbers, in the label, W waiter in order, C closed, or has a size), name, mode, capacity, closed ms (0: open),
  *                                    token, first token, permits, flags, age ms, ttl ms left, tid, label; sorted by name
- * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
+ * SWEEP     limit                 -> n            removes what has been idle or expired for a while, some rows at a time
+ * LEAVE     client                -> nothing      the client's row and letters, when it closes
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
  * CELL_COMMIT n times (name, version (0: none), 0 only asserted, 1 write, 2 delete, bytes, ttl), sorted by name -> index, verdict, version,
@@ -188,6 +189,7 @@ enum sql_call {
     SQL_NOTE,
     SQL_INSPECT,
     SQL_SWEEP,
+    SQL_LEAVE,
     SQL_CELL_READ,
     SQL_CELL_SWAP,
     SQL_CELL_COMMIT,
@@ -416,6 +418,10 @@ struct sql_store {
     _Atomic int64_t answered_ms; /* when the last statement left that was answered; 0: none */
     struct sql_listener *listener;
 
+    /* sweep.c */
+    _Atomic uint32_t unswept;     /* releases since the last sweep */
+    _Atomic uint32_t sweep_every; /* 0: not known yet */
+
     struct sql_locks *locks;     /* native_lock.c's own */
     struct sql_store *fork_next; /* fork.c's */
 };
@@ -610,7 +616,9 @@ void sql_time(struct sql_store *store, struct hfi_op *op);
 void sql_wait_cancel(struct sql_store *store, struct hfi_op *op);
 void sql_listener_stop(struct sql_store *store);
 /* Remove old rows, now and then. Best effort. */
-void sql_sweep(struct sql_store *store);
+/* sweep.c: after a release; and when the store is closed. `known`: the server has rows of this client. */
+void sql_sweep_released(struct sql_store *store);
+void sql_sweep_closing(struct sql_store *store, bool known);
 hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* hf_sql_get_schema(), for the extension of an engine. */
 hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf, char **ret_sql,

@@ -5,16 +5,12 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/random.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define RENEW_BATCH   500
-#define NOTE_BATCH    100
-#define SWEEP_EVERY   1024 /* releases */
-#define SWEEP_BLOCKS  4
-#define SWEEP_WAIT_MS 1000
+#define RENEW_BATCH 500
+#define NOTE_BATCH  100
 
 /* A local pass that the server does not know yet. Belongs to the claim, from its grant until its
  * release. */
@@ -131,19 +127,9 @@ void sql_release(struct sql_store *store, struct hfi_op *op)
     pthread_mutex_unlock(&store->lock);
     sql_held_remove(store, op->claim);
     status = release(store, op, contended, &err);
-    if (status == HF_OK && hfi_random_u64() % SWEEP_EVERY == 0)
-        sql_sweep(store);
+    if (status == HF_OK)
+        sql_sweep_released(store);
     sql_finish(op, status, &err);
-}
-
-void sql_sweep(struct sql_store *store)
-{
-    struct sql_value blocks = sql_int_of(SWEEP_BLOCKS);
-    struct sql_request r = { .call = SQL_SWEEP, .params = &blocks, .count = 1 };
-
-    r.deadline_ms = hfi_now_ms() + SWEEP_WAIT_MS;
-    if (sql_call(store, &r) == HF_OK)
-        sql_rows_free(&r.rows);
 }
 
 /* ---- renew -------------------------------------------------------------------------------------------- */

@@ -595,5 +595,7 @@ static void release(struct sql_store *store, struct hfi_op *op)
         status = free_lock(locks, lock_conn, op->claim, op->deadline_ms, &err);
         sql_lock_connection_give(locks, lock_conn);
     }
+    if (status == HF_OK && store->conf.tokens)
+        sql_sweep_released(store);
     sql_finish(op, status, &err);
 }

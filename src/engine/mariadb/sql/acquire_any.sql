@@ -51,7 +51,7 @@ acquire: BEGIN
         v_x_token, v_x_tokens
       FROM `~names` WHERE name = p_name FOR UPDATE;
     IF v_none THEN
-      INSERT INTO `~names` (name) VALUES (p_name) ON DUPLICATE KEY UPDATE mode = mode;
+      CALL `~fresh`(p_name);
     END IF;
   UNTIL NOT v_none END REPEAT;
   SET v_us = @NOW@;

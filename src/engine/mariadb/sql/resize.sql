@@ -18,7 +18,7 @@ resize_it: BEGIN
 
   START TRANSACTION;
   IF p_capacity > 0 THEN
-    INSERT INTO `~names` (name) VALUES (p_name) ON DUPLICATE KEY UPDATE mode = mode;
+    CALL `~fresh`(p_name);
   END IF;
   CALL `~settle`(p_name, v_rings);
   SELECT COALESCE(MAX(mode), 0), COALESCE(MAX(capacity), 0), COALESCE(MAX(holders), 0), COALESCE(MAX(waiters), 0)

@@ -8,3 +8,9 @@ BEGIN
     WHERE name = n.name;
 END
 $$;
+
+-- No row that was removed had a token above this (sweep). To be asked by a statement of its own after the row of a name was made: that
+-- waits for the transaction that removed the one before it, and what that one said is seen then. NULL: none was removed yet.
+CREATE OR REPLACE FUNCTION @floor_1() RETURNS int8 LANGUAGE sql VOLATILE AS $$
+    SELECT last FROM @names WHERE name = ''
+$$;

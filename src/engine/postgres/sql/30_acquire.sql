@@ -17,6 +17,7 @@ DECLARE
     t int8;
     n @names;
     h @holders;
+    fresh bool := false;
 BEGIN
     IF p_wait = 1 THEN -- another has all of it: stand in the queue
         UPDATE @names x SET waiters = x.waiters + 1
@@ -44,7 +45,9 @@ BEGIN
         SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
         EXIT WHEN FOUND;
         INSERT INTO @names (name) VALUES (p_name) ON CONFLICT DO NOTHING;
+        fresh := true;
     END LOOP;
+    IF fresh THEN n.last := greatest(n.last, @floor_1()); END IF;
     n := @turn_1(n);
     t := @us_1();
 

@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION @resize_1(p_name bytea, p_capacity int8, OUT verdict 
 LANGUAGE plpgsql AS $$
 DECLARE
     n @names;
+    fresh bool := false;
 BEGIN
     verdict := 'R';
     LOOP
@@ -15,7 +16,9 @@ BEGIN
         EXIT WHEN FOUND;
         IF p_capacity = 0 THEN RETURN; END IF;
         INSERT INTO @names (name) VALUES (p_name) ON CONFLICT DO NOTHING;
+        fresh := true;
     END LOOP;
+    IF fresh THEN n.last := greatest(n.last, @floor_1()); END IF;
     n := @turn_1(n);
     IF n.mode <> 2 AND (n.holders > 0 OR n.waiters > 0) THEN
         verdict := 'M';
