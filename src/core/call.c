@@ -18,12 +18,15 @@ static void deadline_grab(struct hfi_timer *timer)
     atomic_fetch_add(&hfi_container(timer, struct hfi_call, timer)->refs, 1);
 }
 
-static void stop_run(struct hfi_pool_task *task)
+static void stop_late(struct hfi_call *call)
 {
-    struct hfi_call *call = hfi_container(task, struct hfi_call, stop_task);
-
     hfi_wait_stop(&call->wait, HF_TIMEOUT);
     hfi_call_unref(call);
+}
+
+static void stop_run(struct hfi_pool_task *task)
+{
+    stop_late(hfi_container(task, struct hfi_call, stop_task));
 }
 
 static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
@@ -31,11 +34,13 @@ static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int6
     struct hfi_call *call = hfi_container(timer, struct hfi_call, timer);
 
     (void)now_ms;
+    if (store->drive !=
+        HFI_BLOCKING) { /* cancel() does not block, or is left to a worker: hfi_workers_cancel() */
+        stop_late(call);
+        return;
+    }
     call->stop_task.run = stop_run;
-    if (store->drive == HFI_EVENT)
-        stop_run(&call->stop_task);
-    else
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->stop_task); /* cancel() may block */
+    hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->stop_task); /* cancel() may block */
 }
 
 /* ---- from the beginning to the end ------------------------------------------------------------------ */
@@ -49,6 +54,7 @@ void hfi_call_make_async(struct hfi_call *call)
     call->err = &call->error;
     call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
     hfi_list_init(&call->due);
+    atomic_store(&call->stopping, false);
     atomic_store(&call->refs, 2);
 }
 
@@ -100,6 +106,15 @@ void hfi_call_drop(struct hfi_call *call)
     hfi_call_retire(call);
     hfi_call_free(call);
     uncount(store);
+}
+
+bool hfi_call_ref(struct hfi_call *call)
+{
+    int refs = atomic_load(&call->refs);
+
+    while (refs > 0 && !atomic_compare_exchange_weak(&call->refs, &refs, refs + 1))
+        ;
+    return refs > 0;
 }
 
 /* Until the last reference is gone, the thread that begins the call may still write to it. */
@@ -164,7 +179,10 @@ void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_wor
         hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->work);
     } else {
         call->op.done = hfi_call_sent_done;
-        hfi_call_submit(call);
+        if (call->store->drive == HFI_INLINE && call->receiver >= HFI_TO_LOOP)
+            hfi_workers_hurried(call);
+        else
+            hfi_call_submit(call);
     }
 }
 
@@ -225,7 +243,7 @@ void hfi_call_arm(struct hfi_call *call)
 hf_status hf_op_cancel(hf_op *handle)
 {
     struct hfi_call *call = hfi_slot_find(&hfi_calls, handle);
-    int refs;
+    bool alive;
 
     if (!call)
         return HF_INVALID;
@@ -237,11 +255,9 @@ hf_status hf_op_cancel(hf_op *handle)
         pthread_mutex_unlock(&call->lock);
         return HF_INVALID;
     }
-    refs = atomic_load(&call->refs);
-    while (refs > 0 && !atomic_compare_exchange_weak(&call->refs, &refs, refs + 1))
-        ;
+    alive = hfi_call_ref(call);
     pthread_mutex_unlock(&call->lock);
-    if (refs == 0)
+    if (!alive)
         return HF_OK; /* too late: its callback is due */
 
     hfi_wait_stop(&call->wait, HF_CANCELLED);

@@ -100,7 +100,8 @@ struct hfi_call {
     struct hfi_timer timer;
     struct hfi_pool_task work;      /* blocking work on the pool ... */
     hfi_answered_fn *answered_by;   /* ... and what follows it; also without a worker */
-    struct hfi_pool_task stop_task; /* likewise, at the deadline */
+    struct hfi_pool_task stop_task; /* likewise, at the deadline; INLINE: its cancel() */
+    _Atomic bool stopping;          /* INLINE: `stop_task` is queued */
     struct hfi_list due;
     hf_done_fn *done;
     void *arg;
@@ -170,6 +171,8 @@ void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg);
 void hfi_call_retire(struct hfi_call *call);
 /* LOOP: the call never began, and there is no callback. */
 void hfi_call_drop(struct hfi_call *call);
+/* false: it has none any more, and is due. */
+bool hfi_call_ref(struct hfi_call *call);
 void hfi_call_unref(struct hfi_call *call);
 
 /* From now on the canceller and, for a session that holds something, the deadlock detector can end it; `listed`: hf_close() too.
@@ -279,6 +282,14 @@ static inline void hfi_call_submit(struct hfi_call *call)
 void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_worker);
 /* op->done of a call without a thread: answered_by(). */
 void hfi_call_sent_done(struct hfi_op *op);
+
+/* ---- workers.c: INLINE engines, without a thread of the caller's ----------------------------- */
+
+void hfi_workers_init(struct hfi_store *store);
+/* Submit the op here, where nothing may sleep, or on a worker: then after those that are there already. */
+void hfi_workers_hurried(struct hfi_call *call);
+/* Let a worker cancel the op of the call, for that may sleep too. false: cancel it here. Under any lock. */
+bool hfi_workers_cancel(struct hfi_call *call);
 
 /* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
 

@@ -23,7 +23,7 @@ static inline void hfi_op_init(struct hfi_op *op, const struct hfi_engine *engin
     op->kind = kind;
     op->deadline_ms = deadline_ms;
     op->may_wait = false;
-    op->blocking = false;
+    op->blocking = op->hurried = false;
     op->ret_lingers = op->ret_queued = false;
     op->claim = claim;
     op->done = NULL;

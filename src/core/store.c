@@ -262,6 +262,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     hfi_notify_init(&store->notify);
     hfi_loop_init(&store->loop);
     hfi_pool_init(&store->pool);
+    hfi_workers_init(store);
     hfi_scopes_init(&store->scopes, fresh);
 }
 

@@ -71,6 +71,15 @@ struct hfi_closing {
 
 #define HFI_EXPOSED_MAX 200
 
+/* INLINE: ops that could not be done at once on the thread of an event loop (workers.c). */
+struct hfi_put_off {
+    pthread_mutex_t lock;
+    struct hfi_list calls;  /* the oldest first */
+    _Atomic uint32_t count; /* of them, and the one that a worker has now */
+    bool runs;              /* `task` is queued, or runs */
+    struct hfi_pool_task task;
+};
+
 struct hfi_store {
     struct hfi_slot slot;
     _Atomic(const struct hfi_engine *) engine;
@@ -102,6 +111,7 @@ struct hfi_store {
     struct hfi_notify notify;
     struct hfi_loop loop;
     struct hfi_pool pool;
+    struct hfi_put_off put_off;
     struct hfi_driver driver;
     struct hfi_detector detector;
     struct hfi_scopes scopes;

@@ -65,6 +65,8 @@ void hfi_wait_leave(struct hfi_wait *wait)
 static void cancel_op(struct hfi_wait *wait, struct hfi_op *op, int status)
 {
     atomic_store(&op->stop, status);
+    if (wait->store->drive == HFI_INLINE && wait->call && hfi_workers_cancel(wait->call))
+        return;
     hfi_store_engine(wait->store)->cancel(wait->store->opened, op, (hf_status)status);
 }
 

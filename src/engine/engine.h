@@ -12,7 +12,9 @@
  *
  *   HFI_INLINE    submit() finishes every op before it returns. The exceptions are an acquire and a wait for a
  *                 cell or a change that cannot be answered yet: the waiting thread finishes them in wait(), or a thread of
- *                 the engine does.
+ *                 the engine does. An op that may not sleep (op->hurried) and cannot be done at once goes to
+ *                 host->resume() instead, as the last thing that submit() does: core submits it again, on a worker,
+ *                 and keeps the order of such ops.
  *   HFI_EVENT     submit() writes. The thread that drives the store reads, and finishes the ops. One thread at
  *                 a time drives.
  *   HFI_BLOCKING  submit() runs on the calling thread until the op is finished or op->deadline_ms has passed.
@@ -44,7 +46,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  10u
+#define HFI_ENGINE_ABI  11u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
@@ -293,6 +295,9 @@ struct hfi_op {
     /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE), or stays until the op
      * is finished (BLOCKING). */
     bool blocking;
+    /* INLINE: the thread may be that of an event loop, and must not sleep in submit(), for instance for a lock that another
+     * process has: host->resume(). Never set when the op is submitted again. */
+    bool hurried;
     struct hfi_claim *claim;
     union {
         struct {
@@ -400,7 +405,8 @@ struct hfi_host {
     /* EVENT engines: timeout_ms() became shorter. The driver must ask again. */
     void (*wake)(struct hfi_host *host);
     /* BLOCKING engines: submit() left `op` suspended, or is about to return from that. Once for each time that it was
-     * suspended. It only queues the op for a worker: it may be called with a lock of the engine held. */
+     * suspended. It only queues the op for a worker: it may be called with a lock of the engine held. INLINE engines: a hurried
+     * op cannot be done at once, and nothing of it was done; with no lock held. */
     void (*resume)(struct hfi_host *host, struct hfi_op *op);
     /* For hf_stats_get(). A connection is up again after it was lost: locks of the engine may be held. And how many requests
      * were sent: hfi_host_sent(). An engine that cannot count them leaves it 0. */

@@ -6,9 +6,11 @@
 #include "embedded.h"
 
 #include "engine/lmdb/layout.h"
+#include "holdfast/primitives.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,7 +176,7 @@ static void lock_delay_after_a_break(void **state)
 
 /* ---- stopped inside a transaction ----------------------------------------------------------- */
 
-/* Take the mutex of all transactions, as a process does that is stopped right after that. */
+/* Take the mutexes of all transactions, as a process does that is stopped right after that. */
 static void do_sit_in_transaction(struct self *self, const struct ask *ask, struct answer *answer)
 {
     int fd = open(in_place("control"), O_RDWR | O_CLOEXEC);
@@ -183,9 +185,11 @@ static void do_sit_in_transaction(struct self *self, const struct ask *ask, stru
     (void)self, (void)ask;
     close(fd);
     answer->status = HF_INTERNAL;
-    if (header == MAP_FAILED || pthread_mutex_lock(&header->mutex) != 0)
+    if (header == MAP_FAILED || pthread_mutex_lock(&header->mutex) != 0 ||
+        pthread_mutex_lock(&header->cells_mutex) != 0)
         return;
     atomic_store(&header->lock_pid, getpid());
+    atomic_store(&header->cells_pid, getpid());
     answer->status = HF_OK;
 }
 
@@ -196,8 +200,10 @@ static void do_leave_transaction(struct self *self, const struct ask *ask, struc
 
     (void)self, (void)ask;
     close(fd);
-    answer->status =
-        header != MAP_FAILED && pthread_mutex_unlock(&header->mutex) == 0 ? HF_OK : HF_INTERNAL;
+    answer->status = header != MAP_FAILED && pthread_mutex_unlock(&header->mutex) == 0 &&
+                             pthread_mutex_unlock(&header->cells_mutex) == 0
+                         ? HF_OK
+                         : HF_INTERNAL;
 }
 
 static void names_pid(struct answer answer, pid_t pid)
@@ -259,6 +265,169 @@ static void stuck_transaction_is_killed(void **state)
 {
     (void)state;
     stuck_transaction(true);
+}
+
+/* ---- ... and an event loop ---------------------------------------------------------------------- */
+
+/* What an actor has under way in the asynchronous forms. */
+enum { FREE, BRIEF, STOPPED, GIVEN, AGAIN, LOOKED, CELL, LEFT, OPS };
+static struct {
+    hf_op *op;
+    hf_status status;
+    bool done;
+    unsigned nth; /* which of them was done first, second ... */
+} under_way[OPS];
+static unsigned done_count;
+static hf_lease *kept;
+
+static void noted(const hf_result *result, void *arg)
+{
+    int which = (int)(intptr_t)arg;
+
+    under_way[which].status = result->status;
+    under_way[which].done = true;
+    under_way[which].nth = ++done_count;
+}
+
+static void *as_arg(int which)
+{
+    return (void *)(intptr_t)which; /* NOLINT */
+}
+
+static hf_status begin_acquire(struct self *self, int which, const char *name, int64_t wait_ms)
+{
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+
+    request.name = name;
+    request.name_len = HF_CSTRING;
+    request.wait_ms = wait_ms;
+    return hf_acquire_async(self->store, &request, noted, as_arg(which), &under_way[which].op,
+                            NULL);
+}
+
+/* Before anything is stuck: it holds "kept", and waits for "held". */
+static void do_prepare_loop(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+
+    (void)ask;
+    request.name = "kept";
+    request.name_len = HF_CSTRING;
+    answer->status = hf_acquire(self->store, &request, &kept, NULL);
+    if (answer->status == HF_OK)
+        answer->status = begin_acquire(self, LEFT, "held", HF_FOREVER);
+}
+
+/* One call of each sort, as a loop would make it; answer.number: what they took together, in milliseconds. */
+static void do_begin_all(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    hf_cell_request swap = HF_CELL_REQUEST_INIT;
+    hf_status status;
+    int64_t begin_ms = now_ms();
+
+    (void)ask;
+    swap.name = "cell";
+    swap.name_len = HF_CSTRING;
+    swap.bytes = "v";
+    swap.len = 1;
+    status = begin_acquire(self, FREE, "free", 0);
+    if (status == HF_OK)
+        status = begin_acquire(self, BRIEF, "brief", 200);
+    if (status == HF_OK)
+        status = begin_acquire(self, STOPPED, "stopped", HF_FOREVER);
+    if (status == HF_OK)
+        status = hf_op_cancel(under_way[STOPPED].op);
+    if (status == HF_OK)
+        status = hf_release_async(kept, noted, as_arg(GIVEN), NULL, NULL);
+    if (status == HF_OK)
+        status = begin_acquire(self, AGAIN, "kept", 0);
+    if (status == HF_OK)
+        status = hf_store_inspect_async(self->store, "held", HF_CSTRING, 0, noted, as_arg(LOOKED),
+                                        NULL, NULL);
+    if (status == HF_OK)
+        status = hf_cell_swap_async(self->store, &swap, noted, as_arg(CELL), NULL, NULL);
+    if (status == HF_OK)
+        status = hf_op_cancel(under_way[LEFT].op);
+    (void)hf_store_process(self->store);
+    answer->number = now_ms() - begin_ms;
+    answer->status = status;
+}
+
+/* Drive the loop until the call ask.number is done, or for a moment. answer: its status, and as which it was done. */
+static void do_drive(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    struct pollfd ready = { .fd = hf_store_fd(self->store), .events = POLLIN };
+    const int which = (int)ask->number;
+
+    if (!under_way[which].done)
+        (void)poll(&ready, 1, 100);
+    (void)hf_store_process(self->store);
+    answer->status = under_way[which].done ? under_way[which].status : HF_BUSY;
+    answer->number = under_way[which].nth;
+}
+
+static struct answer driven(struct actor *actor, int which)
+{
+    struct ask ask = { .number = (uint64_t)which };
+    struct answer answer;
+
+    AWAIT((answer = actor_do(actor, do_drive, ask)).number > 0);
+    return answer;
+}
+
+/* No call of the asynchronous forms waits for a process that is stopped in a transaction: the thread of an event loop goes on. What
+ * is under way ends when it can, a release before the acquire that was begun after it. */
+static void loop_beside_a_stuck_transaction(void **state)
+{
+    struct actor *stuck, *loop, *holder;
+    struct answer given;
+
+    (void)state;
+    strcat(place_url, "?lock_wait=30s");
+    stuck = actor_start();
+    holder = actor_start();
+    loop = actor_start();
+    take(holder, mutex("held"));
+    OK(actor_do(loop, do_prepare_loop, (struct ask){ 0 }));
+    OK(actor_do(stuck, do_sit_in_transaction, (struct ask){ 0 }));
+    actor_stop(stuck);
+
+    struct answer begun = actor_do(loop, do_begin_all, (struct ask){ 0 });
+
+    OK(begun);
+    if (begun.number >= 15000)
+        fail_msg("the loop stood still for %lld ms", (long long)begun.number);
+    assert_int_equal(driven(loop, FREE).status, HF_UNAVAILABLE); /* a try does not wait for it */
+    assert_int_equal(driven(loop, STOPPED).status, HF_CANCELLED);
+    assert_int_equal(driven(loop, BRIEF).status, HF_TIMEOUT);
+
+    actor_continue(stuck);
+    OK(actor_do(stuck, do_leave_transaction, (struct ask){ 0 }));
+    given = driven(loop, GIVEN);
+    assert_int_equal(given.status, HF_OK);
+    assert_int_equal(driven(loop, AGAIN).status, HF_OK);
+    assert_true(driven(loop, AGAIN).number > given.number);
+    assert_int_equal(driven(loop, LOOKED).status, HF_OK);
+    assert_int_equal(driven(loop, CELL).status, HF_OK);
+    assert_int_equal(driven(loop, LEFT).status, HF_CANCELLED);
+}
+
+/* A try of a free name does not wait for as long as lock_wait, if the process in its way is stopped. */
+static void try_beside_a_stuck_transaction(void **state)
+{
+    struct actor *stuck, *other;
+    int64_t begin_ms;
+
+    (void)state;
+    strcat(place_url, "?lock_wait=30s");
+    stuck = actor_start();
+    other = actor_start();
+    OK(actor_do(stuck, do_sit_in_transaction, (struct ask){ 0 }));
+    actor_stop(stuck);
+    begin_ms = now_ms();
+    names_pid(actor_do(other, do_acquire, try_mutex("n")), stuck->pid);
+    assert_true(now_ms() - begin_ms < 15000);
+    actor_kill(stuck);
 }
 
 /* Opening is also bounded. */
@@ -337,6 +506,8 @@ int main(void)
         TEST(lock_delay_after_a_break),
         TEST(stuck_transaction_goes_on),
         TEST(stuck_transaction_is_killed),
+        TEST(loop_beside_a_stuck_transaction),
+        TEST(try_beside_a_stuck_transaction),
         TEST(opening_behind_a_stuck_transaction),
         TEST(stopped_at_any_instant),
     };

@@ -61,8 +61,7 @@ void lmdb_acquire(struct lmdb_store *store, struct hfi_op *op)
     if (status == HF_OK && op->may_wait)
         status = lmdb_watch_start(store->directory, &op->error);
     if (status == HF_OK)
-        status = lmdb_run(store->directory, true, op->deadline_ms, acquire_body, acquire_after, &a,
-                          &op->error);
+        status = lmdb_run_op(store, op, true, acquire_body, acquire_after, &a);
     if (status == HF_OK)
         status = a.status;
     if (status == HF_OK && a.waiting) {
@@ -72,7 +71,7 @@ void lmdb_acquire(struct lmdb_store *store, struct hfi_op *op)
     }
     if (a.wait)
         lmdb_wait_end(store->directory, a.wait);
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }
 
 static struct lmdb_holder holder_of(struct lmdb_txn *t, const struct hfi_claim *claim,

@@ -118,9 +118,10 @@ static hf_status failed(struct lmdb_directory *d, int rc, hf_error *err)
 }
 
 /* Lock, and open on first use. Not HF_OK: nothing is locked. */
-static hf_status enter(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
+static hf_status enter(struct lmdb_directory *d, const struct lmdb_patience *patience,
+                       hf_error *err)
 {
-    hf_status status = lmdb_lock_cells(d, deadline_ms, err);
+    hf_status status = lmdb_lock_cells(d, patience, err);
 
     if (status != HF_OK || d->cells)
         return status;
@@ -338,10 +339,10 @@ static int look_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 }
 
 /* Find the record of a cell. */
-static hf_status find_cell(struct lmdb_directory *d, struct find_cell *l, int64_t deadline_ms,
-                           hf_error *err)
+static hf_status find_cell(struct lmdb_directory *d, struct find_cell *l,
+                           const struct lmdb_patience *patience, hf_error *err)
 {
-    hf_status status = enter(d, deadline_ms, err);
+    hf_status status = enter(d, patience, err);
     int rc;
 
     *l->found = (struct lmdb_found){ .end_ms = HFI_NEVER };
@@ -376,11 +377,13 @@ void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op)
 {
     struct lmdb_found found = { .version = 0 };
     struct find_cell l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
-    hf_status status = find_cell(store->directory, &l, op->deadline_ms, &op->error);
+    struct lmdb_patience patience = lmdb_patience_of(op);
+    hf_status status = find_cell(store->directory, &l, &patience, &op->error);
 
+    lmdb_op_of(op)->put_off = op->hurried && status == LMDB_NOT_NOW;
     if (status == HF_OK && found.version == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no such cell");
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }
 
 hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, int64_t deadline_ms,
@@ -388,7 +391,7 @@ hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, 
 {
     struct lmdb_found found = { .version = 0 };
     struct find_cell l = { .name = name, .found = &found };
-    hf_status status = find_cell(d, &l, deadline_ms, err);
+    hf_status status = find_cell(d, &l, &(struct lmdb_patience){ .until_ms = deadline_ms }, err);
 
     if (status == HF_OK) {
         *ret_version = found.version;
@@ -464,12 +467,15 @@ static int commit_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 }
 
 static hf_status commit_items(struct lmdb_directory *d, struct hfi_commit_op *commit,
-                              int64_t deadline_ms, hf_error *err)
+                              struct hfi_op *op)
 {
     struct commit c = { .op = commit };
-    hf_status status = enter(d, deadline_ms, err);
+    struct lmdb_patience patience = lmdb_patience_of(op);
+    hf_error *err = &op->error;
+    hf_status status = enter(d, &patience, err);
     int rc;
 
+    lmdb_op_of(op)->put_off = op->hurried && status == LMDB_NOT_NOW;
     if (status != HF_OK)
         return status;
     rc = run(d, true, commit_body, &c);
@@ -485,7 +491,7 @@ static hf_status commit_items(struct lmdb_directory *d, struct hfi_commit_op *co
 
 void lmdb_cells_commit(struct lmdb_store *store, struct hfi_op *op)
 {
-    hfi_op_finish(op, commit_items(store->directory, op->u.commit, op->deadline_ms, &op->error));
+    lmdb_finish(store, op, commit_items(store->directory, op->u.commit, op));
 }
 
 /* A commit of one item. version 0: only if there is none; bytes NULL: delete. */
@@ -500,10 +506,10 @@ void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op)
                                     .len = op->u.cell.len,
                                     .ttl_ms = op->u.cell.ttl_ms };
     struct hfi_commit_op commit = { .count = 1, .items = &item };
-    hf_status status = commit_items(store->directory, &commit, op->deadline_ms, &op->error);
+    hf_status status = commit_items(store->directory, &commit, op);
 
     op->u.cell.ret_version = item.ret_version;
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }
 
 /* ---- for the doctor ----------------------------------------------------------------------- */
@@ -547,7 +553,7 @@ hf_status lmdb_cells_report(struct lmdb_directory *d, int64_t deadline_ms,
     memset(ret, 0, sizeof *ret);
     if (fstatat(d->dir_fd, "cells.mdb", &st, AT_SYMLINK_NOFOLLOW) != 0)
         return HF_NOT_FOUND;
-    status = enter(d, deadline_ms, err);
+    status = enter(d, &(struct lmdb_patience){ .until_ms = deadline_ms }, err);
     if (status != HF_OK)
         return status;
     rc = run(d, false, count_body, ret);

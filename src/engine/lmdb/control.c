@@ -33,7 +33,8 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
 static hf_status map_control(struct lmdb_directory *d, hf_error *err);
 static bool same_live(struct lmdb_directory *d);
 static bool old_format(struct lmdb_directory *d, const char *boot_id);
-static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t deadline_ms);
+static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex,
+                       const struct lmdb_patience *patience);
 static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_error *err);
 
 /* Two C libraries do not share a mutex, even if it has the same size in both. */
@@ -316,13 +317,19 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
  */
 hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
+    return lmdb_lock_for(d, &(struct lmdb_patience){ .until_ms = deadline_ms }, err);
+}
+
+hf_status lmdb_lock_for(struct lmdb_directory *d, const struct lmdb_patience *patience,
+                        hf_error *err)
+{
     struct lmdb_header *h = d->header;
     bool unfinished = false, died = false;
     int rc = pthread_mutex_trylock(&h->mutex);
     hf_status status = HF_OK;
 
     if (rc == EBUSY)
-        rc = lock_slowly(d, &h->mutex, deadline_ms);
+        rc = lock_slowly(d, &h->mutex, patience);
     if (rc == EOWNERDEAD) {
         pthread_mutex_consistent(&h->mutex);
         h->last_txn = 0; /* it may have committed or not */
@@ -350,13 +357,14 @@ void lmdb_unlock(struct lmdb_directory *d)
 }
 
 /* A killed writer of a cell leaves nothing to repair: LMDB's commit is atomic. */
-hf_status lmdb_lock_cells(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_lock_cells(struct lmdb_directory *d, const struct lmdb_patience *patience,
+                          hf_error *err)
 {
     struct lmdb_header *h = d->header;
     int rc = pthread_mutex_trylock(&h->cells_mutex);
 
     if (rc == EBUSY)
-        rc = lock_slowly(d, &h->cells_mutex, deadline_ms);
+        rc = lock_slowly(d, &h->cells_mutex, patience);
     if (rc == EOWNERDEAD)
         rc = pthread_mutex_consistent(&h->cells_mutex);
     if (rc != 0)
@@ -372,6 +380,8 @@ void lmdb_unlock_cells(struct lmdb_directory *d)
 
 static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_error *err)
 {
+    if (rc == EBUSY)
+        return LMDB_NOT_NOW;
     if (rc == ETIMEDOUT)
         return hfi_error_set(
             err, HF_UNAVAILABLE, rc,
@@ -430,11 +440,35 @@ static uint64_t progress(const struct lmdb_header *h, const pthread_mutex_t *mut
            atomic_load_explicit(&h->last_txn, memory_order_relaxed) << 32;
 }
 
-/* ETIMEDOUT: one process has had it all the time. EAGAIN: many have had it in turn, and the deadline has passed. */
-static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t deadline_ms)
+/* Is the process that has the mutex stopped (a signal, a debugger)? By its number in this namespace: the answer only decides
+ * how long to wait. */
+static bool holder_is_stopped(const struct lmdb_header *h, const pthread_mutex_t *mutex)
 {
-    int64_t now_ms = hfi_now_ms(), least_ms = hfi_after_ms(now_ms, LMDB_HEARTBEAT_MS), until_ms;
-    uint64_t before;
+    int32_t pid = atomic_load_explicit(mutex == &h->mutex ? &h->lock_pid : &h->cells_pid,
+                                       memory_order_relaxed);
+    char path[32], text[128]; /* "4711 (name) T ..." */
+    const char *end;
+    ssize_t len;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    len = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[len > 0 ? len : 0] = 0;
+    end = strrchr(text, ')');
+    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
+/* ETIMEDOUT: one process has had it all the time. EAGAIN: many have had it in turn, and the deadline has passed. EBUSY: it is
+ * not free, and this thread must not sleep. */
+static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex,
+                       const struct lmdb_patience *patience)
+{
+    int64_t now_ms, begin_ms, deadline_ms, until_ms;
+    uint64_t before = progress(d->header, mutex);
     int rc;
 
     for (int i = 0; i < SPIN; i++) {
@@ -448,15 +482,41 @@ static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t
             return rc;
     }
 
+    if (patience->never)
+        return EBUSY;
+    now_ms = hfi_now_ms();
+    begin_ms = patience->since_ms ? patience->since_ms : now_ms;
+
+    if (patience->tries) {
+        rc = lock_until(mutex, now_ms,
+                        hfi_after_ms(begin_ms, d->lock_wait_ms < LMDB_HEARTBEAT_MS
+                                                   ? d->lock_wait_ms
+                                                   : LMDB_HEARTBEAT_MS));
+        if (rc != ETIMEDOUT ||
+            (progress(d->header, mutex) == before && holder_is_stopped(d->header, mutex)))
+            return rc;
+        now_ms = hfi_now_ms();
+    }
     /* Even a try must wait for the length of a transaction of another process: so never less than
      * that, whatever the caller's deadline. */
-    if (deadline_ms < least_ms)
-        deadline_ms = least_ms;
-    do {
+    deadline_ms = hfi_after_ms(begin_ms, LMDB_HEARTBEAT_MS);
+    if (deadline_ms < patience->until_ms)
+        deadline_ms = patience->until_ms;
+    until_ms = hfi_after_ms(begin_ms, d->lock_wait_ms);
+    for (;;) {
         before = progress(d->header, mutex);
-        until_ms = hfi_after_ms(now_ms, d->lock_wait_ms);
-        rc = lock_until(mutex, now_ms, until_ms < deadline_ms ? until_ms : deadline_ms);
+        if (until_ms > deadline_ms)
+            until_ms = deadline_ms;
+        if (until_ms < hfi_after_ms(now_ms, LMDB_PUT_OFF_MS))
+            until_ms = hfi_after_ms(now_ms, LMDB_PUT_OFF_MS);
+        rc = lock_until(mutex, now_ms, until_ms);
+        if (rc != ETIMEDOUT)
+            return rc;
+        if (progress(d->header, mutex) == before)
+            return ETIMEDOUT;
         now_ms = hfi_now_ms();
-    } while (rc == ETIMEDOUT && progress(d->header, mutex) != before && now_ms < deadline_ms);
-    return rc == ETIMEDOUT && progress(d->header, mutex) != before ? EAGAIN : rc;
+        if (now_ms >= deadline_ms)
+            return EAGAIN;
+        until_ms = hfi_after_ms(now_ms, d->lock_wait_ms);
+    }
 }

@@ -258,17 +258,23 @@ static int list_body(struct lmdb_txn *t, void *arg)
 
 void lmdb_list(struct lmdb_store *store, struct hfi_op *op)
 {
+    if (op->u.list.cursor->len == 0 && op->hurried) {
+        lmdb_put_off(store, op); /* to free leases of dead processes takes the mutex too */
+        return;
+    }
     if (op->u.list.cursor->len == 0)
         lmdb_reap(store->directory); /* so that leases of dead processes are not shown as held */
-    hfi_op_finish(
-        op, lmdb_run(store->directory, false, op->deadline_ms, list_body, NULL, op, &op->error));
+    lmdb_finish(store, op, lmdb_run_op(store, op, false, list_body, NULL, op));
 }
 
 void lmdb_look(struct lmdb_store *store, struct hfi_op *op)
 {
+    if (op->hurried) {
+        lmdb_put_off(store, op);
+        return;
+    }
     lmdb_reap(store->directory);
-    hfi_op_finish(
-        op, lmdb_run(store->directory, false, op->deadline_ms, look_body, NULL, op, &op->error));
+    lmdb_finish(store, op, lmdb_run_op(store, op, false, look_body, NULL, op));
 }
 
 /* ---- BREAK ----------------------------------------------------------------------------- */
@@ -322,12 +328,11 @@ static int break_body(struct lmdb_txn *t, void *arg)
 void lmdb_break(struct lmdb_store *store, struct hfi_op *op)
 {
     struct brk b = { .op = op };
-    hf_status status =
-        lmdb_run(store->directory, true, op->deadline_ms, break_body, NULL, &b, &op->error);
+    hf_status status = lmdb_run_op(store, op, true, break_body, NULL, &b);
 
     if (status == HF_OK && !b.found)
         status =
             hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no lease of that name has token %llu now",
                           (unsigned long long)op->u.brk.token);
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }

@@ -31,6 +31,8 @@
     5000 /* how often a waiter checks the processes ahead even without an event: exec(2) causes
           * none */
 #define LMDB_LOCK_WAIT_MS 5000 /* how long a stuck transaction of another process is waited for */
+#define LMDB_PUT_OFF_MS \
+    10 /* the least that an op waits for the mutex which has waited behind others on a worker */
 #define LMDB_WAKES_INLINE 8
 
 /* Return codes of transaction bodies, beside 0, LMDB's (-30799...) and errno (> 0). */
@@ -41,6 +43,16 @@ enum {
     LMDB_E_DEAD = -4,      /* a dead process blocks the name: recover it and try again */
     LMDB_STOP = -5,        /* nothing to write: abort, all is well */
 };
+
+/* How long to wait for a mutex that another process has. */
+struct lmdb_patience {
+    int64_t
+        until_ms; /* at least LMDB_HEARTBEAT_MS all the same; HFI_NEVER: while it goes from hand to hand */
+    int64_t since_ms; /* one process may have it for lock_wait from then on; 0: from now on */
+    bool tries;       /* the caller does not want to wait: not for a process that is stopped */
+    bool never;       /* this thread must not sleep: LMDB_NOT_NOW */
+};
+#define LMDB_NOT_NOW HF_BUSY /* what taking the mutex says then; without a text */
 
 struct lmdb_directory;
 
@@ -175,6 +187,8 @@ struct lmdb_op {
     uint32_t cell, turn;
     bool
         taken; /* a wait for a cell or a change: a thread is about to finish it; under directory->local */
+    bool put_off;     /* it must be submitted again, on a worker: see lmdb_finish() */
+    int64_t since_ms; /* it was put off then; 0: it was not */
 };
 
 static inline struct lmdb_claim *lmdb_claim_of(struct hfi_claim *claim)
@@ -232,6 +246,15 @@ typedef int lmdb_body(struct lmdb_txn *t, void *arg);
 typedef void lmdb_after(struct lmdb_txn *t, void *arg);
 hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lmdb_body *body,
                    lmdb_after *after, void *arg, hf_error *err);
+/* Likewise, for an op: its error, and as long as it may wait. The op ends with lmdb_finish(): an op that may not
+ * sleep (op->hurried), and for which the mutex was not free, has done nothing then, and is submitted again on a
+ * worker. */
+hf_status lmdb_run_op(struct lmdb_store *store, struct hfi_op *op, bool write, lmdb_body *body,
+                      lmdb_after *after, void *arg);
+void lmdb_finish(struct lmdb_store *store, struct hfi_op *op, hf_status status);
+/* Nothing of it was done yet: let a worker do it. */
+void lmdb_put_off(struct lmdb_store *store, struct hfi_op *op);
+struct lmdb_patience lmdb_patience_of(const struct hfi_op *op);
 int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake); /* ENOMEM */
 /* The time of this transaction, read when first needed: all processes of the store share one
  * clock. */
@@ -253,7 +276,9 @@ hf_status lmdb_failed(struct lmdb_directory *d, int rc, hf_error *err);
 hf_status lmdb_control_open(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err);
 void lmdb_control_close(struct lmdb_directory *d);
 hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err);
-hf_status lmdb_lock_cells(struct lmdb_directory *d, int64_t deadline_ms,
+hf_status lmdb_lock_for(struct lmdb_directory *d, const struct lmdb_patience *patience,
+                        hf_error *err);
+hf_status lmdb_lock_cells(struct lmdb_directory *d, const struct lmdb_patience *patience,
                           hf_error *err); /* the other mutex */
 void lmdb_unlock_cells(struct lmdb_directory *d);
 void lmdb_unlock(struct lmdb_directory *d);

@@ -74,12 +74,11 @@ static void release_after(struct lmdb_txn *t, void *arg)
 void lmdb_release(struct lmdb_store *store, struct hfi_op *op)
 {
     struct release r = { .claim = op->claim };
-    hf_status status = lmdb_run(store->directory, true, op->deadline_ms, release_body,
-                                release_after, &r, &op->error);
+    hf_status status = lmdb_run_op(store, op, true, release_body, release_after, &r);
 
     if (status == HF_OK && r.status == HF_LOST)
         status = hfi_error_set(&op->error, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }
 
 /* ---- renew and adopt ----------------------------------------------------------------- */
@@ -158,19 +157,17 @@ static void renew_after(struct lmdb_txn *t, void *arg)
 void lmdb_renew(struct lmdb_store *store, struct hfi_op *op)
 {
     struct renew r = { op->u.renew.items, op->u.renew.count };
-    hf_status status =
-        lmdb_run(store->directory, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+    hf_status status = lmdb_run_op(store, op, true, renew_body, renew_after, &r);
 
     /* A full disk: the reserved space is enough for a few changes at a time, but not for all at
      * once. */
     if (status == HF_FULL && r.count > 1)
         for (r.count = 1, status = HF_OK;
              status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
-            status = lmdb_run(store->directory, true, op->deadline_ms, renew_body, renew_after, &r,
-                              &op->error);
+            status = lmdb_run_op(store, op, true, renew_body, renew_after, &r);
     for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
         op->u.renew.items[i].status = status;
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }
 
 struct adopt {
@@ -235,10 +232,9 @@ void lmdb_adopt(struct lmdb_store *store, struct hfi_op *op)
     hf_status status = lmdb_mail_start(store->directory, &op->error);
 
     if (status == HF_OK)
-        status = lmdb_run(store->directory, true, op->deadline_ms, adopt_body, adopt_after, &a,
-                          &op->error);
+        status = lmdb_run_op(store, op, true, adopt_body, adopt_after, &a);
     if (status == HF_OK && a.h.token == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0,
                                "no such lease: it ended, expired or was broken");
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }

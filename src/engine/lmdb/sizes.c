@@ -268,12 +268,11 @@ static int resize_body(struct lmdb_txn *t, void *arg)
 void lmdb_resize(struct lmdb_store *store, struct hfi_op *op)
 {
     struct resize r = { .op = op };
-    hf_status status =
-        lmdb_run(store->directory, true, op->deadline_ms, resize_body, NULL, &r, &op->error);
+    hf_status status = lmdb_run_op(store, op, true, resize_body, NULL, &r);
 
     if (status == HF_OK)
         status = r.status;
     else if (r.written)
         status = HF_UNKNOWN; /* the next lease file would have it */
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }

@@ -22,6 +22,8 @@
 #define LOOK_AT_SHAPE 1024 /* transactions between two checks whether most of the file is free */
 #define RETRIES_MAX   64   /* a body is run again only a few times; a bug must not loop for ever */
 
+static hf_status run(struct lmdb_directory *d, bool write, struct lmdb_patience patience,
+                     lmdb_body *body, lmdb_after *after, void *arg, hf_error *err);
 static int attempt(struct lmdb_txn *t, lmdb_body *body, void *arg);
 static bool repairable(int rc);
 static int begin(struct lmdb_txn *t);
@@ -31,6 +33,45 @@ static hf_status repair(struct lmdb_txn *t, int rc, hf_error *err);
 
 hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lmdb_body *body,
                    lmdb_after *after, void *arg, hf_error *err)
+{
+    return run(d, write, (struct lmdb_patience){ .until_ms = deadline_ms }, body, after, arg, err);
+}
+
+hf_status lmdb_run_op(struct lmdb_store *store, struct hfi_op *op, bool write, lmdb_body *body,
+                      lmdb_after *after, void *arg)
+{
+    hf_status status =
+        run(store->directory, write, lmdb_patience_of(op), body, after, arg, &op->error);
+
+    lmdb_op_of(op)->put_off = op->hurried && status == LMDB_NOT_NOW;
+    return status;
+}
+
+struct lmdb_patience lmdb_patience_of(const struct hfi_op *op)
+{
+    return (struct lmdb_patience){ .until_ms = op->deadline_ms,
+                                   .since_ms = ((const struct lmdb_op *)op->room)->since_ms,
+                                   .tries = op->kind == HFI_OP_ACQUIRE && !op->may_wait,
+                                   .never = op->hurried };
+}
+
+void lmdb_put_off(struct lmdb_store *store, struct hfi_op *op)
+{
+    lmdb_op_of(op)->put_off = false;
+    lmdb_op_of(op)->since_ms = hfi_now_ms();
+    store->host->resume(store->host, op);
+}
+
+void lmdb_finish(struct lmdb_store *store, struct hfi_op *op, hf_status status)
+{
+    if (__builtin_expect(lmdb_op_of(op)->put_off, 0))
+        lmdb_put_off(store, op);
+    else
+        hfi_op_finish(op, status);
+}
+
+static hf_status run(struct lmdb_directory *d, bool write, struct lmdb_patience patience,
+                     lmdb_body *body, lmdb_after *after, void *arg, hf_error *err)
 {
     struct lmdb_txn t;
     hf_status status = HF_INTERNAL;
@@ -42,9 +83,10 @@ hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lm
     t.wake_room = LMDB_WAKES_INLINE;
     for (int i = 0; i < RETRIES_MAX; i++) {
         t.wake_count = t.futex_count = 0;
-        status = lmdb_lock(d, deadline_ms, err);
+        status = lmdb_lock_for(d, &patience, err);
         if (status != HF_OK)
             break;
+        patience.never = false; /* what follows a repair, which is rare, may take its time */
 
         rc = attempt(&t, body, arg);
         if (rc == 0 || rc == LMDB_STOP) {

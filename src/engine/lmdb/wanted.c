@@ -115,12 +115,11 @@ static void ask_after(struct lmdb_txn *t, void *arg)
 void lmdb_ask(struct lmdb_store *store, struct hfi_op *op)
 {
     struct ask a = { .op = op };
-    hf_status status =
-        lmdb_run(store->directory, false, op->deadline_ms, ask_body, ask_after, &a, &op->error);
+    hf_status status = lmdb_run_op(store, op, false, ask_body, ask_after, &a);
 
     if (status == HF_OK && a.status != HF_OK)
         status = hfi_error_set(&op->error, a.status, 0, "%s", hf_status_text(a.status));
-    hfi_op_finish(op, status);
+    lmdb_finish(store, op, status);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
