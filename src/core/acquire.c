@@ -188,7 +188,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     if (status != HF_OK)
         return status;
     if (request->wait_ms > 0)
-        call->deadline_ms = hfi_now_ms() + request->wait_ms;
+        call->deadline_ms = hfi_wait_end_ms(request->wait_ms);
     call->lease = hfi_lease_new(call->store, checked);
     if (!call->lease)
         return hfi_error_memory(err);

@@ -302,7 +302,9 @@ static hf_status change_init(struct change_call *call, hf_store *handle, const u
         return status;
     }
     call->seq = *seq;
-    call->until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
+    call->until_ms = wait_ms == HF_FOREVER ? HFI_NEVER
+                     : wait_ms == 0        ? hfi_now_ms()
+                                           : hfi_wait_end_ms(wait_ms);
     return HF_OK;
 }
 

@@ -224,7 +224,7 @@ static hf_status any_init(struct any_call *call, hf_store *handle,
     }
     call->task.cancel = call->items[0].request.cancel;
     call->wait_ms = call->items[0].request.wait_ms;
-    call->deadline_ms = call->wait_ms > 0 ? hfi_now_ms() + call->wait_ms : HFI_NEVER;
+    call->deadline_ms = call->wait_ms > 0 ? hfi_wait_end_ms(call->wait_ms) : HFI_NEVER;
     return HF_OK;
 }
 

@@ -97,7 +97,7 @@ static hf_status check_wait(struct cell_call *call, int64_t wait_ms, hf_cancel *
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
     if (status != HF_OK)
         return hfi_prim_error(&call->task.prim, status, NULL, err);
-    call->task.until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
+    (void)hfi_until(wait_ms, &call->task.until_ms);
     call->task.core.cancel = cancel;
     return HF_OK;
 }

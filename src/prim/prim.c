@@ -65,6 +65,8 @@ bool hfi_until(int64_t wait_ms, int64_t *ret_until_ms)
 {
     if (wait_ms < 0 && wait_ms != HF_FOREVER)
         return false;
-    *ret_until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_after_ms(hfi_now_ms(), wait_ms);
+    *ret_until_ms = wait_ms == HF_FOREVER ? HFI_NEVER
+                    : wait_ms == 0        ? hfi_now_ms()
+                                          : hfi_wait_end_ms(wait_ms);
     return true;
 }

@@ -313,7 +313,7 @@ static hf_status acquire_init(struct acquire_call *call, hf_store *handle,
     if (status == HF_OK) {
         call->task.cancel = call->items[0].request.cancel;
         call->wait_ms = call->items[0].request.wait_ms;
-        call->deadline_ms = call->wait_ms > 0 ? hfi_now_ms() + call->wait_ms : HFI_NEVER;
+        call->deadline_ms = call->wait_ms > 0 ? hfi_wait_end_ms(call->wait_ms) : HFI_NEVER;
         qsort(call->items, count, sizeof *call->items, by_name);
         return HF_OK;
     }

@@ -23,4 +23,10 @@ static inline int64_t hfi_after_ms(int64_t a, int64_t b)
 {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
+
+/* The end of a wait that begins now, for a wait_ms > 0: it never ends before its time, although hfi_now_ms() is rounded down. */
+static inline int64_t hfi_wait_end_ms(int64_t wait_ms)
+{
+    return hfi_after_ms(hfi_now_ms() + 1, wait_ms);
+}
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Acquiring a mutex: try, wait, time out, be cancelled; and nobody else meanwhile. */
+#include "calls.h"
+#include "loop.h"
 #include "peer.h"
 
 #include <fcntl.h>
@@ -92,6 +94,67 @@ static void timeout_is_not_early(void **state)
         CHECK(count_waiters(store, "job") == 0);
     give(lease);
     EXPECT(HF_OK, probe(store, &request)); /* the lock is not handed to a waiter that has left */
+    close_store(second);
+    close_store(store);
+}
+
+static void note_end(const hf_result *result, void *arg)
+{
+    *(hf_status *)arg = result->status;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Not by a part of a millisecond either, wherever in it the wait begins: in the store, behind a holder of this process, for a
+ * change, for a cell, and in the asynchronous form. */
+static void waits_are_not_early(void **state)
+{
+    enum { TRIES = 24, WAIT_MS = 5 };
+    hf_store *store = open_store(), *second = open_store();
+    hf_acquire_request request = mutex_request("job"), strict = request;
+    hf_lease *lease = take(store, &request), *other = NULL;
+    hf_status ended;
+    uint64_t version;
+
+    (void)state;
+    request.wait_ms = strict.wait_ms = WAIT_MS;
+    strict.flags = HF_FLAG_STRICT;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t begin_ns = now_ns();
+
+        switch (i % 6) {
+        case 0:
+        case 1:
+            EXPECT(HF_TIMEOUT, hf_acquire(store, &request, &other, &contract_error));
+            break;
+        case 2:
+        case 3:
+            EXPECT(HF_TIMEOUT, hf_acquire(second, &strict, &other, &contract_error));
+            break;
+        case 4:
+            ended = HF_OK;
+            EXPECT(HF_OK,
+                   hf_acquire_async(second, &request, note_end, &ended, NULL, &contract_error));
+            LOOP_UNTIL(second, ended != HF_OK);
+            EXPECT(HF_TIMEOUT, ended);
+            break;
+        default:
+            if (!has(HF_CAP_CELL_WATCH))
+                continue;
+            EXPECT(HF_TIMEOUT, call_cell_wait(store, "cell", HF_CSTRING, 0, WAIT_MS, NULL, &version,
+                                              &contract_error));
+        }
+        if (now_ns() - begin_ns < INT64_C(1000000) * WAIT_MS)
+            fail_msg("case %d: a wait of %d ms ended after %lld us", i % 6, WAIT_MS,
+                     (long long)(now_ns() - begin_ns) / 1000);
+    }
+    give(lease);
     close_store(second);
     close_store(store);
 }
@@ -349,6 +412,7 @@ int contract_acquire(void)
         CASE(try_from_everywhere),
         CASE(names_are_independent),
         CASE(timeout_is_not_early),
+        CASE(waits_are_not_early),
         CASE(waiting_is_granted),
         CASE(waiting_peer_is_granted),
         CASE(cancel_ends_waiting),
