@@ -358,8 +358,10 @@ typedef enum hf_kind {
 
 typedef enum hf_state {
     HF_STATE_HELD = 1,
-    HF_STATE_AT_RISK = 2, /* a renewal was not confirmed; time is left, and the next one may be */
-    HF_STATE_LOST = 3     /* final */
+    /* A renewal failed, or was not confirmed for a sixth of the ttl (at most 5 s), also if the server
+     * is silent and has more time to answer. Time is left, and the next renewal may be confirmed. */
+    HF_STATE_AT_RISK = 2,
+    HF_STATE_LOST = 3 /* final */
 } hf_state;
 
 typedef enum hf_event {
@@ -398,7 +400,7 @@ typedef struct hf_acquire_request {
     uint32_t capacity;     /* semaphore only: 1 to HF_CAPACITY_MAX */
     uint32_t permits;      /* semaphore only: 0 means 1 */
     uint64_t flags;        /* HF_FLAG_* */
-    int64_t wait_ms;       /* 0: try once; HF_FOREVER; else at most this long */
+    int64_t wait_ms;       /* 0: try once; HF_FOREVER; else HF_TIMEOUT after this, never before */
     int64_t ttl_ms;        /* 0: the engine's default; else at least min_ttl_ms of hf_store_info */
     int64_t max_hold_ms;   /* end the lease after this, whatever happens; 0: no */
     int64_t min_valid_ms;  /* a grant with less validity left is given back: HF_TOO_SHORT */

@@ -207,6 +207,8 @@ static hf_lease *take(struct hfi_lease *idle, const struct taker *taker, int64_t
     idle->linger.noted = false;
     if (runs_out(idle))
         ask_for_tokens(idle, now_ms);
+    else if (idle->term.renewing)
+        hfi_idle_arm(idle, hfi_term_next(&idle->term, now_ms).at_ms); /* it may be at risk */
     return hfi_slot_publish(&idle->slot, HFI_KIND_LEASE);
 }
 

@@ -104,6 +104,14 @@ static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, i
         step.what = HFI_TERM_RENEW; /* due soon: renew it together with others */
     if (step.what == HFI_TERM_LOST)
         return hfi_lease_expire(lease);
+    if (step.what == HFI_TERM_RISK && phase == HFI_HELD) {
+        hfi_term_risk(&lease->term);
+        hfi_lease_note(lease);
+        step = hfi_term_next(&lease->term, now_ms);
+    } else if (step.what ==
+               HFI_TERM_RISK) { /* nobody to tell; whoever takes it is told: take() of idle.c */
+        step = (struct hfi_term_step){ HFI_TERM_SLEEP, lease->term.valid_until_ms };
+    }
     if (step.what == HFI_TERM_RENEW) {
         if (!gather(store, lease, now_ms)) {
             hfi_keeper_arm(store, &lease->timer, now_ms + AGAIN_MS);
@@ -358,6 +366,8 @@ static hf_status gather_one(struct renew_call *call, struct hfi_lease *lease,
         lease->pass = false;
     }
     hfi_batch_add(*ret_batch, lease, ask_ms, hfi_now_ms());
+    if (lease->timed) /* the keeper looks whether it is confirmed in time */
+        hfi_idle_arm(lease, hfi_term_next(&lease->term, hfi_now_ms()).at_ms);
     hfi_keeper_busy(lease->store);
     return HF_OK;
 }

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 static int64_t renewal_due(const struct hfi_term *term);
+static int64_t risk_due(const struct hfi_term *term);
 
 static inline int64_t earlier(int64_t a, int64_t b)
 {
@@ -79,6 +80,11 @@ struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms)
     if (now_ms >= term->valid_until_ms)
         return (struct hfi_term_step){ HFI_TERM_LOST, term->valid_until_ms };
 
+    due_ms = risk_due(term);
+    if (now_ms >= due_ms)
+        return (struct hfi_term_step){ HFI_TERM_RISK, now_ms };
+    if (term->renewing)
+        return (struct hfi_term_step){ HFI_TERM_SLEEP, earlier(due_ms, term->valid_until_ms) };
     due_ms = renewal_due(term);
     if (now_ms < due_ms)
         return (struct hfi_term_step){ HFI_TERM_SLEEP, earlier(due_ms, term->valid_until_ms) };
@@ -97,7 +103,7 @@ static int64_t renewal_due(const struct hfi_term *term)
     int64_t due_ms = term->sent_ms + term->granted_ms / 3;
     int64_t last_ms = HFI_NEVER;
 
-    if (term->renewing || term->granted_ms == 0)
+    if (term->granted_ms == 0)
         return HFI_NEVER;
     if (term->doubtful)
         return term->retry_ms;
@@ -111,6 +117,13 @@ static int64_t renewal_due(const struct hfi_term *term)
     if (last_ms > term->sent_ms)
         due_ms = earlier(due_ms, last_ms);
     return due_ms > term->retry_ms ? due_ms : term->retry_ms;
+}
+
+/* The store may answer late, or never, and the engine's own time limit may be longer than the lease. The holder hears of it while there
+ * is time. */
+static int64_t risk_due(const struct hfi_term *term)
+{
+    return term->renewing && term->state == HF_STATE_HELD ? term->retry_ms : HFI_NEVER;
 }
 
 int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms)
@@ -130,7 +143,15 @@ void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms)
 
     term->renewing = true;
     term->asked_ms = ttl_ms;
+    term->retry_ms =
+        now_ms + earlier(earlier(term->granted_ms, ttl_ms) / HFI_RISK_PART, HFI_RISK_MAX_MS);
     term->valid_until_ms = earlier(term->valid_until_ms, least_ms);
+}
+
+void hfi_term_risk(struct hfi_term *term)
+{
+    assert(hfi_state_may(term->state, HF_STATE_AT_RISK));
+    term->state = HF_STATE_AT_RISK;
 }
 
 bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, int64_t granted_ms,

@@ -3,7 +3,8 @@
  * A lease's term: how long it is valid, and what must be done now. Pure: no clock, no lock, no
  * heap. All times are hfi_now_ms() times.
  *
- *             a renewal failed                validity ended,
+ *             a renewal failed, or
+ *             was not answered for long       validity ended,
  *          +------------------> AT_RISK ----- or the store said so
  *          |                     |    |              |
  *   grant -+-> HELD <------------+    |              v
@@ -19,6 +20,10 @@
 #define HFI_GUARD_MS      2  /* subtracted from every validity; engines may add to it */
 #define HFI_RETRY_MIN_MS  50 /* between failed renewals ... */
 #define HFI_RETRY_MAX_MS  1000
+/* A renewal that is not confirmed for a sixth of the ttl makes the lease AT_RISK: it was sent after a third, so half of the ttl is
+ * left. However long the ttl is, it does not take longer than HFI_RISK_MAX_MS. */
+#define HFI_RISK_PART   6
+#define HFI_RISK_MAX_MS 5000
 
 struct hfi_term {
     hf_state state;
@@ -38,12 +43,13 @@ struct hfi_term {
                                   * end */
     int64_t hold_end_ms, hold_valid_ms; /* max_hold: where it ends in the store, and for us */
     int64_t valid_until_ms;             /* HFI_NEVER: no end */
-    int64_t retry_ms;                   /* after a failed renewal: not before this */
-    int64_t asked_ms;                   /* what the renewal that is under way asks for */
+    int64_t
+        retry_ms; /* after a failed renewal: not before this; while one is under way: then it is AT_RISK */
+    int64_t asked_ms;  /* what the renewal that is under way asks for */
     int64_t unsure_ms; /* the shortest ttl of a renewal whose outcome is unknown; HFI_NEVER: none */
 };
 
-enum hfi_term_what { HFI_TERM_SLEEP, HFI_TERM_RENEW, HFI_TERM_LOST };
+enum hfi_term_what { HFI_TERM_SLEEP, HFI_TERM_RENEW, HFI_TERM_RISK, HFI_TERM_LOST };
 
 struct hfi_term_step {
     enum hfi_term_what what;
@@ -84,6 +90,9 @@ int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms
 /* A renewal for ttl_ms is about to be sent. It may shorten the lease, even if its answer never
  * comes: from now on the shorter time counts. */
 void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms);
+
+/* HFI_TERM_RISK: it is AT_RISK until the renewal that is under way is answered. */
+void hfi_term_risk(struct hfi_term *term);
 
 /* It was answered, at now_ms. HF_OK: the store gave granted_ms from sent_ms on. The answer says
  * whether the lease is LOST now. */

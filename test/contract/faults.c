@@ -376,6 +376,29 @@ static void at_risk_by_itself(void **state)
     close_store(store);
 }
 
+/* The server is silent: no answer, no closed connection, and the time limit of a request is longer than what is left of the lease. */
+static void at_risk_before_a_silent_end(void **state)
+{
+    hf_acquire_request request = ttl_request("job", 7000);
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+    hf_store *store;
+    hf_lease *lease;
+    char url[100];
+
+    (void)state;
+    snprintf(url, sizeof url, "memevent:%s?call=6s", contract_server());
+    EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
+    lease = take(store, &request);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_RENEW, 1000, 0);
+    AWAIT(hf_lease_state(lease) != HF_STATE_HELD);
+    EXPECT(HF_OK, hf_lease_get(lease, &info));
+    CHECK(info.state == HF_STATE_AT_RISK);
+    await_lost(lease);
+    mem_heal(contract_server());
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(store);
+}
+
 /* A renewal that is under way does not put the end off, and its late yes changes nothing. */
 static void lost_while_renewing(void **state)
 {
@@ -604,6 +627,7 @@ int main(int argc, char **argv)
         CASE(line_is_cut_while_waiting),
         CASE(at_risk_and_back),
         CASE(at_risk_by_itself),
+        CASE(at_risk_before_a_silent_end),
         CASE(lost_while_renewing),
         CASE(yes_comes_after_the_loss),
         CASE(server_forgets),

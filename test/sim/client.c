@@ -72,7 +72,10 @@ void sim_client_step(struct sim *sim, struct sim_client *client)
     wake_ms = client->next_ms;
     if (has_lease(client)) {
         struct hfi_term_step step = hfi_term_next(&client->term, now_ms);
-        int64_t at_ms = step.what == HFI_TERM_SLEEP ? step.at_ms : now_ms;
+        int64_t at_ms = step.what == HFI_TERM_SLEEP ? step.at_ms
+                        : step.what == HFI_TERM_RISK && client->phase == SIM_LINGERS
+                            ? client->term.valid_until_ms
+                            : now_ms;
 
         if (MUTANT == SIM_SLEEP_TOO_LONG && client->renewal)
             at_ms = HFI_NEVER;
@@ -246,6 +249,10 @@ static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
         return;
     }
     step = hfi_term_next(term, now_ms);
+    if (step.what == HFI_TERM_RISK && client->phase == SIM_HELD && MUTANT != SIM_RISK_WITH_ANSWER) {
+        hfi_term_risk(term);
+        step = hfi_term_next(term, now_ms);
+    }
     if (step.what == HFI_TERM_SLEEP && step.at_ms > term->valid_until_ms)
         sim_wrong(sim, "client %d would sleep past the end of its lease", client->number);
     if (step.what == HFI_TERM_LOST && !(MUTANT == SIM_WAIT_FOR_RENEWAL && client->renewal))
@@ -275,7 +282,8 @@ static void start_renewal(struct sim *sim, struct sim_client *client, int64_t tt
     request.ttl_ms = ttl_ms;
     request.tokens_wanted = client->linger_ms > 0 && has_lease(client) && client->more == 0 ? 4 : 0;
     client->renewal = ++last_number ? last_number : ++last_number;
-    client->renewal_ms = now_ms + sim->ttl_ms / 6;
+    /* The time limit of a request: shorter than the lease, or longer. */
+    client->renewal_ms = now_ms + (sim_chance(sim, 50) ? sim->ttl_ms / 6 : 2 * sim->ttl_ms);
     client->renewal_sent_ms = now_ms;
     hfi_term_renewing(&client->term, ttl_ms, now_ms);
     if (MUTANT == SIM_FORGET_SHORTER)

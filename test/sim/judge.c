@@ -171,6 +171,21 @@ static bool is_excused(const struct sim *sim, const struct sim_grant *grant)
            sim->now_ns <= grant->overridden_ns + longest_ms * SIM_NS_PER_MS;
 }
 
+/* A renewal that is not confirmed makes the lease AT_RISK, whatever the time limit of a request is. */
+static void judge_risk(struct sim *sim, const struct sim_client *client)
+{
+    const struct hfi_term *term = &client->term;
+    int64_t now_ms = sim_local_ms(sim, client), late_ms = now_ms - client->renewal_sent_ms;
+    bool slept = client->paused_until_ns + 2 * SIM_NS_PER_MS >= sim->now_ns;
+
+    if (client->phase != SIM_HELD || !client->renewal || term->state != HF_STATE_HELD || slept ||
+        now_ms <= client->since_ms + 2)
+        return;
+    if (late_ms > term->granted_ms / 6 + 2)
+        sim_wrong(sim, "client %d says held, and its renewal was not confirmed for %lld ms of %lld",
+                  client->number, (long long)late_ms, (long long)term->granted_ms);
+}
+
 static void judge_client(struct sim *sim, const struct sim_client *client,
                          uint64_t taken[SIM_NAMES_MAX])
 {
@@ -192,8 +207,10 @@ void sim_judge(struct sim *sim)
 {
     uint64_t taken[SIM_NAMES_MAX] = { 0 };
 
-    for (int i = 0; i < sim->client_count; i++)
+    for (int i = 0; i < sim->client_count; i++) {
         judge_client(sim, &sim->clients[i], taken);
+        judge_risk(sim, &sim->clients[i]);
+    }
     for (int name = 0; name < sim->name_count; name++) {
         if (taken[name] > sim->capacity)
             sim_wrong(sim, "%llu permits of %u are held", (unsigned long long)taken[name],

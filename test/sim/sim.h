@@ -51,6 +51,7 @@ enum sim_mutant {
     SIM_LOST_STAYS_IDLE = 23,   /* an idle lease that is lost is taken again */
     SIM_IGNORE_FLOOR = 24,      /* a message older than "still waiting" is a grant */
     SIM_REST_IS_WHOLE = 25,     /* what is left of a grant is not compared with all of it */
+    SIM_RISK_WITH_ANSWER = 26,  /* AT_RISK only when the request is given up */
     SIM_MUTANTS
 };
 

@@ -68,11 +68,42 @@ static void while_renewing_only_the_end_counts(void **state)
 
     (void)state;
     hfi_term_renewing(&term, 3000, T0 + 1000);
+    hfi_term_risk(&term);
     assert_int_equal(hfi_term_next(&term, T0 + 1500).what, HFI_TERM_SLEEP);
     assert_int_equal(hfi_term_next(&term, T0 + 1500).at_ms, end_ms);
     assert_int_equal(hfi_term_next(&term, end_ms).what, HFI_TERM_LOST);
     /* Too late an answer brings it back no more. */
     assert_true(hfi_term_renewed(&term, HF_OK, T0 + 1000, 3000, end_ms));
+}
+
+/* An answer that does not come is a risk after a sixth of the ttl, and not only when the request is given up. */
+static void an_unconfirmed_renewal_is_a_risk(void **state)
+{
+    struct hfi_term term = term_of(6000, 0, true), shorter, longest;
+
+    (void)state;
+    hfi_term_renewing(&term, 6000, T0 + 2000);
+    assert_int_equal(hfi_term_next(&term, T0 + 2000).what, HFI_TERM_SLEEP);
+    assert_int_equal(hfi_term_next(&term, T0 + 2000).at_ms, T0 + 3000);
+    assert_int_equal(hfi_term_next(&term, T0 + 3000).what, HFI_TERM_RISK);
+    hfi_term_risk(&term);
+    assert_int_equal(term.state, HF_STATE_AT_RISK);
+    assert_int_equal(hfi_term_next(&term, T0 + 3000).at_ms, term.valid_until_ms);
+    assert_false(hfi_term_renewed(&term, HF_OK, T0 + 2000, 6000, T0 + 3500));
+    assert_int_equal(term.state, HF_STATE_HELD);
+    assert_int_equal(hfi_term_next(&term, T0 + 3500).at_ms, T0 + 4000);
+
+    shorter = term_of(6000, 0, false); /* a renewal of the user's, for less */
+    hfi_term_renewing(&shorter, 600, T0);
+    assert_int_equal(hfi_term_next(&shorter, T0).at_ms, T0 + 100);
+
+    longest = term_of(HF_DURATION_MAX_MS, 0, true);
+    hfi_term_renewing(&longest, HF_DURATION_MAX_MS, T0 + 1000);
+    assert_int_equal(hfi_term_next(&longest, T0 + 1000).at_ms, T0 + 1000 + HFI_RISK_MAX_MS);
+
+    term = term_of(30, 0, true); /* lost is lost, if the keeper comes late */
+    hfi_term_renewing(&term, 30, T0 + 10);
+    assert_int_equal(hfi_term_next(&term, T0 + 28).what, HFI_TERM_LOST);
 }
 
 static void not_renewed_unless_asked_for(void **state)
@@ -299,6 +330,7 @@ int main(void)
         cmocka_unit_test(no_ttl_never_ends),
         cmocka_unit_test(renewed_at_a_third_and_lost_at_the_end),
         cmocka_unit_test(while_renewing_only_the_end_counts),
+        cmocka_unit_test(an_unconfirmed_renewal_is_a_risk),
         cmocka_unit_test(not_renewed_unless_asked_for),
         cmocka_unit_test(a_renewal_moves_the_end),
         cmocka_unit_test(a_failed_renewal_is_a_risk_and_tried_again),
