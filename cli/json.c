@@ -2,6 +2,7 @@
 /* The JSON forms, built with jansson. A form changes only by new keys. */
 #include "json.h"
 
+#include "util/json.h"
 #include "util/text.h"
 
 #include <inttypes.h>
@@ -147,9 +148,14 @@ json_t *json_entry(const hf_entry *entry, bool waiters_tracked)
 
 void json_print(json_t *json, bool indent)
 {
+    char *text = hfi_json_escape(json_dumps(json, (indent ? JSON_INDENT(2) : JSON_COMPACT)));
+
     /* A failed write shows in ferror(stdout), which out_finish() asks. */
-    json_dumpf(json, stdout, (indent ? JSON_INDENT(2) : JSON_COMPACT));
-    putchar('\n');
+    if (text)
+        puts(text);
+    else
+        must_alloc(SIZE_MAX); /* says so, and ends */
+    free(text);
     json_decref(json);
 }
 

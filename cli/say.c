@@ -10,6 +10,7 @@
 #include "outlet.h"
 #include "secret.h"
 #include "table.h"
+#include "util/json.h"
 #include "util/text.h"
 
 #include <stdarg.h>
@@ -59,7 +60,7 @@ void say_object(json_t *object)
     char *text;
 
     json_set_time(object);
-    text = json_dumps(object, JSON_COMPACT);
+    text = hfi_json_escape(json_dumps(object, JSON_COMPACT));
     if (text) {
         size_t len = strlen(text);
 

@@ -2,6 +2,8 @@
 /* --status-fd: see status.h. */
 #include "status.h"
 
+#include "util/json.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -50,7 +52,8 @@ json_t *status_begin(const struct status_out *status, const char *event)
 
 void status_send(struct status_out *status, json_t *event)
 {
-    char *text = event && status->outlet.fd >= 0 ? json_dumps(event, JSON_COMPACT) : NULL;
+    char *text =
+        event && status->outlet.fd >= 0 ? hfi_json_escape(json_dumps(event, JSON_COMPACT)) : NULL;
     size_t len = text ? strlen(text) : 0;
     char *line;
 

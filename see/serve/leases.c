@@ -10,18 +10,27 @@
 
 #define BUCKETS 4096
 
-struct past {
-    struct past *next;  /* in its bucket */
-    struct past *later; /* in the order of their ends */
-    int64_t ended_ms;
+/* All that is remembered of one client. When there is no room, the client that has most forgets its oldest: nobody can push out the keys
+ * of another one. */
+struct owner {
+    struct owner *next;
+    size_t count;
+    struct past *first, *last; /* in the order of their ends */
     char client[CLIENT_NAME_MAX + 1];
+};
+
+struct past {
+    struct past *next; /* in its bucket */
+    struct past *later;
+    struct owner *owner;
+    int64_t ended_ms;
     char key[KEY_LEN_MAX + 1];
 };
 
 static struct lease *buckets[BUCKETS];
 static struct lease *all;
 static struct past *past_buckets[BUCKETS];
-static struct past *past_first, *past_last;
+static struct owner *owners;
 static size_t lease_count, past_count;
 
 static size_t bucket_of(const char *client, const char *word)
@@ -61,19 +70,62 @@ struct lease *lease_new(const char *client)
     return lease;
 }
 
-static void past_drop_first(void)
+static struct owner *owner_of(const char *client)
 {
-    struct past *past = past_first;
-    struct past **at = &past_buckets[bucket_of(past->client, past->key)];
+    struct owner *owner = owners;
+
+    while (owner && strcmp(owner->client, client) != 0)
+        owner = owner->next;
+    if (owner)
+        return owner;
+    owner = calloc(1, sizeof *owner);
+    if (!owner)
+        return NULL;
+    strcpy(owner->client, client);
+    owner->next = owners;
+    owners = owner;
+    return owner;
+}
+
+static void past_drop_first(struct owner *owner)
+{
+    struct past *past = owner->first;
+    struct past **at = &past_buckets[bucket_of(owner->client, past->key)];
 
     while (*at != past)
         at = &(*at)->next;
     *at = past->next;
-    past_first = past->later;
-    if (!past_first)
-        past_last = NULL;
+    owner->first = past->later;
+    if (!owner->first)
+        owner->last = NULL;
+    owner->count--;
     past_count--;
     free(past);
+}
+
+/* Of one line of the tokens' file each: there are few. */
+static void past_make_room(void)
+{
+    struct owner *most = owners;
+
+    for (struct owner *owner = owners; owner; owner = owner->next)
+        if (owner->count > most->count)
+            most = owner;
+    past_drop_first(most);
+}
+
+static void past_expire(int64_t now_ms)
+{
+    for (struct owner **at = &owners, *owner; (owner = *at) != NULL;) {
+        while (owner->first && owner->first->ended_ms + PAST_KEEP_MS < now_ms)
+            past_drop_first(owner);
+        if (owner->count > 0) {
+            at = &owner->next;
+        } else {
+            *at = owner->next;
+            free(owner);
+        }
+    }
 }
 
 static void past_add(const struct lease *lease)
@@ -81,20 +133,24 @@ static void past_add(const struct lease *lease)
     struct past *past = calloc(1, sizeof *past);
     struct past **bucket = &past_buckets[bucket_of(lease->client, lease->key)];
 
-    if (!past)
+    if (past)
+        past->owner = owner_of(lease->client);
+    if (!past || !past->owner) {
+        free(past);
         return;
+    }
     if (past_count == PAST_MAX)
-        past_drop_first();
-    strcpy(past->client, lease->client);
+        past_make_room();
     strcpy(past->key, lease->key);
     past->ended_ms = clock_ms();
     past->next = *bucket;
     *bucket = past;
-    if (past_last)
-        past_last->later = past;
+    if (past->owner->last)
+        past->owner->last->later = past;
     else
-        past_first = past;
-    past_last = past;
+        past->owner->first = past;
+    past->owner->last = past;
+    past->owner->count++;
     past_count++;
 }
 
@@ -102,10 +158,9 @@ bool past_find(const char *client, const char *key)
 {
     const struct past *past;
 
-    while (past_first && past_first->ended_ms + PAST_KEEP_MS < clock_ms())
-        past_drop_first();
+    past_expire(clock_ms());
     past = past_buckets[bucket_of(client, key)];
-    while (past && (strcmp(past->key, key) != 0 || strcmp(past->client, client) != 0))
+    while (past && (strcmp(past->key, key) != 0 || strcmp(past->owner->client, client) != 0))
         past = past->next;
     return past != NULL;
 }

@@ -128,17 +128,18 @@ static void put_string(struct out *out, const unsigned char *at, size_t len)
 
     out_bytes(out, "\"", 1);
     for (size_t i = 0; i < len; i++) {
-        /* U+2028 and U+2029 end a line in JavaScript; < > & mean something in HTML. */
-        bool line = at[i] == 0xe2 && len - i >= 3 && at[i + 1] == 0x80 && (at[i + 2] | 1) == 0xa9;
+        char escape[HFI_JSON_ESCAPE];
+        /* Somebody reads it on a terminal; U+2028 and U+2029 end a line in JavaScript; < > & mean something in HTML. */
+        size_t unseen = hfi_json_unseen(at + i, len - i, escape);
 
-        if (at[i] >= 0x20 && at[i] != 0x7f && !strchr("\"\\<>&", at[i]) && !line)
+        if (at[i] >= 0x20 && at[i] != 0x7f && !strchr("\"\\<>&", at[i]) && !unseen)
             continue;
         out_bytes(out, at + from, i - from);
-        if (line)
-            out_print(out, "\\u20%02x", at[i + 2] == 0xa8 ? 0x28 : 0x29);
+        if (unseen)
+            out_bytes(out, escape, strlen(escape));
         else
             out_print(out, "\\u%04x", at[i]);
-        i += line ? 2 : 0;
+        i += unseen ? unseen - 1 : 0;
         from = i + 1;
     }
     out_bytes(out, at + from, len - from);

@@ -3,6 +3,7 @@
 #include "once.h"
 
 #include "ui.h"
+#include "util/json.h"
 #include "util/text.h"
 
 #include <inttypes.h>
@@ -200,8 +201,10 @@ int once_print(const struct once *once)
             code = EXIT_NO_STORE;
     }
     if (stores) {
-        json_dumpf(stores, stdout, JSON_INDENT(2));
-        putchar('\n');
+        char *text = hfi_json_escape(json_dumps(stores, JSON_INDENT(2)));
+
+        puts(text ? text : "");
+        free(text);
         json_decref(stores);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {

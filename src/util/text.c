@@ -207,16 +207,13 @@ static bool is_unseen(uint32_t c)
            (c >= 0xfff0 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-/* The number of bytes at `at` that make one printable character; 0: it is not printable. */
-static size_t printable(const unsigned char *at, size_t len)
+/* The bytes of the character at `at`, which is not ASCII; 0: it is not UTF-8. */
+static size_t decode(const unsigned char *at, size_t len, uint32_t *ret_c)
 {
     static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
     uint32_t c = at[0];
-    size_t n;
+    size_t n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
 
-    if (c < 0x80)
-        return c >= 0x20 && c != 0x7f && c != '\\';
-    n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
     if (c < 0xc2 || c > 0xf4 || n > len)
         return 0;
 
@@ -226,9 +223,20 @@ static size_t printable(const unsigned char *at, size_t len)
             return 0;
         c = c << 6 | (at[i] & 0x3fu);
     }
-    if (c < smallest[n] || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff || is_unseen(c))
-        return 0;
-    return n;
+    *ret_c = c;
+    return c < smallest[n] || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff ? 0 : n;
+}
+
+/* The number of bytes at `at` that make one printable character; 0: it is not printable. */
+static size_t printable(const unsigned char *at, size_t len)
+{
+    uint32_t c;
+    size_t n;
+
+    if (at[0] < 0x80)
+        return at[0] >= 0x20 && at[0] != 0x7f && at[0] != '\\';
+    n = decode(at, len, &c);
+    return n && is_unseen(c) ? 0 : n;
 }
 
 char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size)
@@ -282,6 +290,24 @@ void hfi_disarm(char *text, bool lines)
         left -= n;
     }
     *to = 0;
+}
+
+/* ---- JSON ------------------------------------------------------------------ */
+
+size_t hfi_json_unseen(const void *text, size_t len, char ret_escape[HFI_JSON_ESCAPE])
+{
+    const unsigned char *at = text;
+    uint32_t c;
+    size_t n = len > 0 && at[0] >= 0x80 ? decode(at, len, &c) : 0;
+
+    if (n == 0 || !is_unseen(c))
+        return 0;
+    if (c < 0x10000)
+        snprintf(ret_escape, HFI_JSON_ESCAPE, "\\u%04x", (unsigned)c & 0xffff);
+    else
+        snprintf(ret_escape, HFI_JSON_ESCAPE, "\\u%04x\\u%04x",
+                 0xd800 + ((unsigned)(c - 0x10000) >> 10 & 0x3ff), 0xdc00 + ((unsigned)c & 0x3ff));
+    return n;
 }
 
 /* ---- hex -------------------------------------------------------------------- */

@@ -23,6 +23,12 @@ char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size);
  * characters and bytes that are not UTF-8 become '?', white space becomes a blank. In place; the
  * text does not grow. `lines`: line feeds stay. */
 void hfi_disarm(char *text, bool lines);
+/*
+ * JSON for a terminal too. A control, invisible or bidirectional character (not ASCII, which every writer of JSON escapes) at `text`:
+ * its bytes, and how it is written in a string: \u202e, or a pair. 0: there is none.
+ */
+#define HFI_JSON_ESCAPE 13
+size_t hfi_json_unseen(const void *text, size_t len, char ret_escape[HFI_JSON_ESCAPE]);
 /* How many letters must be added, dropped, changed or swapped with their neighbour; HFI_FAR if a word is too long for that. */
 #define HFI_FAR 64
 size_t hfi_edit_distance(const char *a, const char *b);

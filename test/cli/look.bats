@@ -2,6 +2,8 @@
 # ls, show, watch, break: what people and scripts see.
 load helper
 
+lacks_bytes() { if grep -aE -- "$1" "$2"; then return 1; fi; }
+
 @test "ls: a head line also for nothing; one aligned line a name" {
     make_store
     exits 0 holdfast ls
@@ -49,6 +51,18 @@ load helper
     holdfast ls --json | jq -e '[.names[] | select(.name == "a\u001b[2Jb")][0] | has("name_hex") | not'
     exits 0 holdfast show $'\xff\xfe' --json
     [[ $(jq -r .name_hex <<<"$output") == fffe ]]
+}
+
+@test "JSON has no character that a terminal obeys or that reorders a line" {
+    local odd=$'x\u202e\u2066\u009b\u00ad'
+    hold "$odd" --label $'l\u202e\u0085'
+    for words in "ls --json" "show $odd --json" "top --once --json" "run --log json $odd -n -- true"; do
+        # shellcheck disable=SC2086 # words
+        holdfast $words >out 2>&1 || true
+        grep -qF 'x\u202e\u2066\u009b\u00ad' out || { cat out; return 1; }
+        LC_ALL=C lacks_bytes $'\xe2\x80\xae|\xe2\x81\xa6|\xc2[\x80-\x9f\xad]' out
+    done
+    [[ $(holdfast ls --json | jq -r '.names[0].name') == "$odd" ]]
 }
 
 @test "show: holders and waiters in order" {

@@ -13,7 +13,7 @@ from bed import ADMIN, LIMIT, Events, Redis, Serve, until
 
 IDLE = 29  # seconds without movement after which the server cuts a client off (IDLE_S of http.c), and one for rounding
 HOSTILE = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "a'b\\c", 'line\nbreak', 'data: x\n\nevent: hello\ndata: {}',
-           '\u2028\u2029', '\x1b[31mred', '../../etc/passwd', '%00%2e', 'a&b=c?d#e', '.', '..', '锁', 'x' * 512, '\u202eevil']
+           '\u2028\u2029', '\x1b[31mred', '../../etc/passwd', '%00%2e', 'a&b=c?d#e', '.', '..', '锁', 'x' * 512, '\u202eevil', '\x9b\u2066\xad\U000e0041']
 
 
 class Watch(unittest.TestCase):
@@ -94,6 +94,10 @@ class Watch(unittest.TestCase):
         while b'"set":[{' not in line:
             line = response.readline()
         self.assertNotRegex(line, rb'[<>&\x1b]|\xe2\x80[\xa8\xa9]')
+        # Nor is there anything that a terminal obeys, or that reorders or hides a part of a line.
+        self.assertNotRegex(line.decode(), '[\x80-\x9f\xad\u2028-\u202e\u2066\U000e0041]')
+        self.assertIn(rb'\u202eevil', line)
+        self.assertIn(rb'\u009b\u2066\u00ad\udb40\udc41', line)
         self.assertEqual({row['name'] for row in json.loads(line[6:])['set']}, set(rows))
         response.close()
         connection.close()

@@ -3,11 +3,39 @@
 #include "unit.h"
 
 #include "holdfast/holdfast.h"
+#include "util/json.h"
 #include "util/text.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- JSON ------------------------------------------------------------------ */
+
+static void json_shows_nothing_unseen(void **state)
+{
+    static const struct {
+        const char *text, *escaped;
+    } cases[] = {
+        { "\"plain \xe9\x94\x81\"", NULL },
+        { "\"x\xe2\x80\xae\xe2\x81\xa6y\"", "\"x\\u202e\\u2066y\"" },
+        { "\"\xc2\x9b\"", "\"\\u009b\"" },
+        { "\"\xe2\x80\xa8\xc2\xad\"", "\"\\u2028\\u00ad\"" },
+        { "\"\xf3\xa0\x81\x81\xf0\x9f\x98\x80\"", "\"\\udb40\\udc41\xf0\x9f\x98\x80\"" },
+        { "\xff\xe2\x80", NULL }, /* no UTF-8: stays */
+        { "", NULL },
+    };
+
+    (void)state;
+    assert_null(hfi_json_escape(NULL));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = hfi_json_escape(strdup(cases[i].text));
+
+        assert_string_equal(text, cases[i].escaped ? cases[i].escaped : cases[i].text);
+        free(text);
+    }
+}
 
 /* ---- durations and numbers ----------------------------------------------- */
 
@@ -464,6 +492,7 @@ int main(void)
         cmocka_unit_test(cut_names),
         cmocka_unit_test(disarmed_words),
         cmocka_unit_test(hex),
+        cmocka_unit_test(json_shows_nothing_unseen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
