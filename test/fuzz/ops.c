@@ -185,8 +185,10 @@ static bool fill(struct job *job, bool waits, uint8_t what)
                (busy[claim] = false);
     case HFI_OP_RELEASE:
         op->claim = &claims[claim];
-        busy[claim] = held[claim] && !busy[claim];
-        return busy[claim];
+        if (!held[claim] || busy[claim])
+            return false;
+        busy[claim] = true;
+        return true;
     case HFI_OP_RENEW:
         for (size_t i = 0; i < CLAIMS && op->u.renew.count < 2; i++)
             if (held[i] && !busy[i])

@@ -47,6 +47,7 @@ static const unsigned transitions[] = {
 
 void zk_claim_node_enter(struct zk_claim_node *node, enum zk_state state)
 {
+    /* Answers are taken in some states only; the fuzz target zookeeper_engine asks for them in any order. */
     assert(transitions[node->state] & BIT(state));
     node->state = state;
 }
@@ -193,15 +194,44 @@ void zk_claim_node_restart(struct zk_claim_node *node)
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
 }
 
-/* End the acquire with this status, unless it has one already. */
+static void end_by(struct zk_claim_node *node, int64_t due_ms)
+{
+    if (due_ms < node->due_ms)
+        node->due_ms = due_ms;
+    if (due_ms < node->store->due_ms)
+        node->store->due_ms = due_ms;
+}
+
+/* End the acquire with this status, unless it has one already: when its node is deleted. The connection may be lost before that, for ever: so
+ * it has a time limit, too. */
 static void stop_acquire(struct zk_claim_node *node, hf_status status, const hf_error *err)
 {
+    int64_t due_ms = hfi_now_ms() + ZK_STOP_MS;
+
     if (node->stop != HF_OK)
         return;
     node->stop = status;
     node->error.text[0] = 0;
     if (err)
         node->error = *err;
+    if (node->op && !node->op->may_wait && node->op->deadline_ms > due_ms)
+        due_ms = node->op->deadline_ms;
+    end_by(node, due_ms);
+}
+
+/* The number of the transaction that made the node: its token. */
+static void take_number(struct zk_claim_node *node, const struct Stat *stat)
+{
+    hf_error err;
+
+    node->czxid = (uint64_t)stat->czxid;
+    if (node->czxid == 0) {
+        hfi_error_set(&err, HF_CORRUPT, 0, "the server says that transaction 0 made our node");
+        stop_acquire(node, HF_CORRUPT, &err);
+    } else if (node->czxid >= HFI_TOKEN_LIMIT) {
+        hfi_error_set(&err, HF_FULL, 0, "the server's transaction numbers have reached 2^53");
+        stop_acquire(node, HF_FULL, &err);
+    }
 }
 
 static void stop_refused(struct zk_claim_node *node, int rc, const char *what)
@@ -232,14 +262,8 @@ static void node_created(struct zk_call *call, const struct zk_reply *reply)
         stop_refused(node, reply->rc, "making our node");
     } else {
         node->presence = ZK_NODE_MADE;
-        node->czxid = (uint64_t)reply->stat->czxid;
         snprintf(node->path, node->parent_len + 1 + ZK_NODE_MAX, "%s", reply->text);
-        if (node->czxid >= HFI_TOKEN_LIMIT) {
-            hf_error err;
-
-            hfi_error_set(&err, HF_FULL, 0, "the server's transaction numbers have reached 2^53");
-            stop_acquire(node, HF_FULL, &err);
-        }
+        take_number(node, reply->stat);
     }
     if (node->state == ZK_LEAVING)
         zk_claim_node_drop(node); /* the acquire was cancelled */
@@ -329,8 +353,11 @@ static void node_found_stat(struct zk_call *call, const struct zk_reply *reply)
         zk_claim_node_restart(node);
         return;
     }
-    node->czxid = (uint64_t)reply->stat->czxid;
-    zk_look(node, false);
+    take_number(node, reply->stat);
+    if (node->stop != HF_OK)
+        zk_claim_node_drop(node);
+    else
+        zk_look(node, false);
 }
 
 void zk_claim_node_resume(struct zk_claim_node *node)
@@ -490,13 +517,15 @@ void zk_cancel(void *self, struct hfi_op *op, hf_status status)
     struct zk_store *store = self;
     struct zk_claim_node *node = zk_op(op)->node;
 
-    if (!node || node->op != op || node->stop != HF_OK)
+    bool stops;
+
+    if (!node || node->op != op)
         return;
+    stops = node->stop == HF_OK; /* else it ends already */
     stop_acquire(node, status, status == HF_DENIED ? &store->why : NULL);
-    node->due_ms = hfi_now_ms() + ZK_STOP_MS;
-    if (node->due_ms < store->due_ms)
-        store->due_ms = node->due_ms;
-    zk_claim_node_drop(node);
+    end_by(node, hfi_now_ms() + ZK_STOP_MS);
+    if (stops)
+        zk_claim_node_drop(node);
 }
 
 /* ---- watches -------------------------------------------------------------------------------- */

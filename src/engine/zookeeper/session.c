@@ -260,9 +260,11 @@ int64_t zk_session_next_ms(const struct zk_store *store)
         return store->parked || waiting_acquire(store) ? 0 : HFI_NEVER;
     if (store->failed || store->expired || !store->zh || (store->connected && store->fresh))
         return 0;
-    if (!store->connected)
-        return store->begun_ms + dial_ms(store) < next_ms ? store->begun_ms + dial_ms(store)
-                                                          : next_ms;
+    if (!store
+             ->connected) /* without a socket there is nothing to give up: the library says when it tries again */
+        return store->socket_fd >= 0 && store->begun_ms + dial_ms(store) < next_ms
+                   ? store->begun_ms + dial_ms(store)
+                   : next_ms;
     if (store->asking == 0 && store->beat_ms < next_ms)
         next_ms = store->beat_ms;
     if (store->asked_ms != HFI_NEVER &&
