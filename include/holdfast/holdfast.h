@@ -453,7 +453,11 @@ HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *re
  * HF_FORKED), once the hold count is 0.
  *
  * HF_OK: given back; with min_hold_ms: left to the store until that time is over. HF_LOST: it had
- * been lost before; no lease of another holder was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store
+ * been lost before; no lease of another holder was touched. If it was lost because its ttl ended,
+ * or because the store said so, there is nothing to wait for: the call returns at once, and what
+ * may be left in the store is cleared away in the background, so the name may be free only a
+ * moment later. hf_close() waits for that as for every release; a forked child has no part in it.
+ * HF_UNKNOWN, HF_UNAVAILABLE: the store
  * did not confirm it; the library goes on trying in the background. With HF_UNKNOWN the
  * connection may also have broken, and the lease is gone: it was given back, or lost before.
  * HF_INVALID: the handle had ended before.
@@ -729,8 +733,9 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
                                          hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * The lease handle has ended when this returns HF_OK. `done` comes after an on_event callback that
- * runs has ended; for a lost lease it comes with HF_LOST, after the callback with HF_EVENT_LOST. A
- * release cannot be cancelled. HF_INVALID also after the store was closed: use hf_release(). */
+ * runs has ended; for a lost lease it comes with HF_LOST, after the callback with HF_EVENT_LOST.
+ * Where hf_release() of a lost lease does not wait for the store, `done` does not either. A release
+ * cannot be cancelled. HF_INVALID also after the store was closed: use hf_release(). */
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.

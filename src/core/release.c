@@ -346,12 +346,42 @@ static hf_status lost_error(struct hfi_store *store, const struct hfi_lease *lea
     return hfi_store_error(store, "release", &lease->claim.name, HF_LOST, &lost, err);
 }
 
+/* Has its ttl ended, as far as we know, or has the store said that it is gone? A lease that was held for as long as max_hold_ms allows
+ * may have a longer ttl: then its name is still to be given back. */
+static bool has_ended(const struct hfi_lease *lease)
+{
+    return atomic_load(&lease->gone) || !hfi_term_worth(&lease->term, 0, hfi_now_ms());
+}
+
+/*
+ * What has ended is cleared away without its caller, who has nothing to wait for: most leases are lost because the store is silent.
+ * It may still be there, by a renewal whose answer did not come: so it is released, as often as that takes. The first request
+ * leaves here, before anything that this thread asks for next.
+ */
+static void clear_away(struct hfi_call *call)
+{
+    struct hfi_lease *lease = call->lease;
+    struct hfi_store *store = call->store;
+
+    call->lease = NULL;
+    (void)hfi_keeper_start(store); /* if that fails, hf_close() does what is left */
+    pthread_mutex_lock(&store->keeper.lock);
+    store->keeper.busy++;   /* keeps the store open */
+    hfi_keeper_ring(store); /* to drive, if nobody else does */
+    pthread_mutex_unlock(&store->keeper.lock);
+    hfi_lease_uncount(lease);
+    hfi_settle_now(lease);
+    hfi_call_end(call);
+}
+
 void hfi_call_lost(struct hfi_call *call)
 {
-    if (begins_now(call->lease, &call->sole))
-        submit(call, NULL);
-    else
+    if (!begins_now(call->lease, &call->sole))
         hfi_call_end(call);
+    else if (call->store->drive != HFI_INLINE && has_ended(call->lease))
+        clear_away(call);
+    else
+        submit(call, NULL);
 }
 
 /* ---- in the store -------------------------------------------------------------------- */

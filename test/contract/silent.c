@@ -14,6 +14,8 @@
 
 #define CALL_MS \
     25000 /* a call that has a limit of 5 s, and 2 s for its end: on a busy machine, too */
+#define LOST     10 /* leases: a release that waits for the server takes 5 s for each */
+#define SHORT_MS 2000
 
 static struct proxy *proxy;
 static hf_store *through, *direct;
@@ -42,6 +44,16 @@ static int setup(void **state)
 {
     int status = contract_setup(state);
 
+    return status == 0 ? begin() : status;
+}
+
+/* An answer may take longer than any case waits for it. ZooKeeper has no such limit. */
+static int setup_patient(void **state)
+{
+    int status = contract_setup(state);
+
+    if (status == 0 && strcmp(contract_info.engine, "zookeeper") != 0)
+        contract_param("op_timeout=50s");
     return status == 0 ? begin() : status;
 }
 
@@ -202,7 +214,137 @@ static void other_asynchronous_calls_end(void **state)
     check_free("other");
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+/* ---- a lease that was lost meanwhile ----------------------------------------------------------------- */
+
+static void take_and_lose(hf_lease *leases[LOST])
+{
+    char name[16];
+
+    for (int i = 0; i < LOST; i++) {
+        hf_acquire_request request = mutex_request(name);
+
+        snprintf(name, sizeof name, "job-%d", i);
+        request.ttl_ms = 4 * SHORT_MS;
+        request.flags = HF_FLAG_NO_RENEW;
+        leases[i] = take_short(through, &request);
+    }
+    silence(true);
+    for (int i = 0; i < LOST; i++)
+        await_lost(leases[i]);
+}
+
+static void check_all_free(void)
+{
+    char name[16];
+
+    silence(false);
+    for (int i = 0; i < LOST; i++) {
+        snprintf(name, sizeof name, "job-%d", i);
+        check_free(name);
+    }
+}
+
+/* There is nothing to give back, so nobody waits for the server. */
+static void lost_leases_are_released_without_it(void **state)
+{
+    hf_lease *leases[LOST];
+    int64_t since_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_TTL);
+    take_and_lose(leases);
+    since_ms = now_ms();
+    for (int i = 0; i < LOST; i++) {
+        EXPECT(HF_LOST, hf_release(leases[i], &contract_error));
+        EXPECT(HF_INVALID, hf_release(leases[i], &contract_error));
+    }
+    CHECK(now_ms() - since_ms < CALL_MS);
+    check_all_free();
+}
+
+static void lost_leases_are_released_in_a_loop_without_it(void **state)
+{
+    struct got got[LOST] = { { 0 } };
+    hf_lease *leases[LOST];
+    int64_t since_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_TTL);
+    take_and_lose(leases);
+    since_ms = now_ms();
+    for (int i = 0; i < LOST; i++) { /* one after the other */
+        EXPECT(HF_OK, hf_release_async(leases[i], on_got, &got[i], NULL, &contract_error));
+        EXPECT(HF_LOST, await_within(&got[i], CALL_MS));
+    }
+    CHECK(now_ms() - since_ms < CALL_MS);
+    check_all_free();
+}
+
+/* What is still under way in the background does not keep the store open for ever. */
+static void closed_after_such_a_release(void **state)
+{
+    hf_lease *leases[LOST];
+    int64_t since_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_TTL);
+    take_and_lose(leases);
+    for (int i = 0; i < LOST; i++)
+        EXPECT(HF_LOST, hf_release(leases[i], &contract_error));
+    since_ms = now_ms();
+    EXPECT(HF_OK, hf_close(through, 0));
+    CHECK(now_ms() - since_ms < CALL_MS);
+    silence(false);
+    through = open_through("");
+    check_all_free();
+}
+
+/* ---- cancelled ---------------------------------------------------------------------------------------- */
+
+static void cancelled_acquire_ends(void **state)
+{
+    hf_acquire_request request = waiting_request("job");
+    struct attempt attempt;
+    int64_t fired_ms;
+    hf_status status;
+
+    (void)state;
+    warm_up();
+    EXPECT(HF_OK, hf_cancel_open(&request.cancel));
+    silence(true);
+    attempt_start(&attempt, through, &request);
+    attempt_settled(&attempt);
+    fired_ms = now_ms();
+    EXPECT(HF_OK, hf_cancel_fire(request.cancel));
+    status = attempt_join(&attempt);
+    CHECK(attempt.ended_ms - fired_ms < CALL_MS);
+    CHECK(status == HF_CANCELLED || status == HF_UNKNOWN);
+    EXPECT(HF_OK, hf_cancel_close(request.cancel));
+    silence(false);
+    check_free("job");
+}
+
+static void cancelled_asynchronous_acquire_ends(void **state)
+{
+    hf_acquire_request request = waiting_request("job");
+    struct got got = { 0 };
+    hf_status status;
+    hf_op *op;
+
+    (void)state;
+    warm_up();
+    silence(true);
+    EXPECT(HF_OK, hf_acquire_async(through, &request, on_got, &got, &op, &contract_error));
+    nap_ms(100); /* a worker has begun it, or not yet */
+    EXPECT(HF_OK, hf_op_cancel(op));
+    status = await_within(&got, CALL_MS);
+    CHECK(status == HF_CANCELLED || status == HF_UNKNOWN);
+    silence(false);
+    check_free("job");
+}
+
+#define TEST(function)    cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define PATIENT(function) cmocka_unit_test_setup_teardown(function, setup_patient, teardown)
 
 int main(int argc, char **argv)
 {
@@ -211,6 +353,11 @@ int main(int argc, char **argv)
         TEST(asynchronous_try_without_its_answer_ends),
         TEST(many_asynchronous_tries_end),
         TEST(other_asynchronous_calls_end),
+        TEST(lost_leases_are_released_without_it),
+        TEST(lost_leases_are_released_in_a_loop_without_it),
+        TEST(closed_after_such_a_release),
+        PATIENT(cancelled_acquire_ends),
+        PATIENT(cancelled_asynchronous_acquire_ends),
     };
     const char *url = getenv("HOLDFAST_TEST_URL");
 

@@ -492,6 +492,8 @@ void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status
     wait->call = call;
     call->data = wait;
     call->again = true;
+    if (wait->stop != HF_OK)
+        call->request.give_up_ms = hfi_now_ms() + ETCD_CANCEL_MS;
     etcd_claim_key(store->conf->prefix, wait->claim, &key);
     etcd_add_delete_if(&call->body, &key, (int64_t)wait->token);
     etcd_call_send(call);
@@ -510,7 +512,7 @@ void etcd_cancel(void *self, struct hfi_op *op, hf_status status)
         end_wait(store, wait, status, NULL);
         break;
     case ETCD_WAIT_PUT: /* its answer says whether there is a key to delete; do not repeat it */
-        hfi_request_give_up_at(&store->requests, &wait->call->request, hfi_now_ms());
+        etcd_call_hurry(wait->call);
         break;
     case ETCD_WAIT_LOOK:
     case ETCD_WAIT_WATCH:
@@ -519,6 +521,8 @@ void etcd_cancel(void *self, struct hfi_op *op, hf_status status)
         etcd_wait_leave(store, wait, status, NULL);
         break;
     case ETCD_WAIT_LEAVE:
+        if (wait->call)
+            etcd_call_hurry(wait->call);
         break;
     }
 }

@@ -157,6 +157,14 @@ void etcd_call_send(struct etcd_call *call)
     attempt(call);
 }
 
+void etcd_call_hurry(struct etcd_call *call)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    etcd_exchange_end_by(&call->exchange, now_ms + ETCD_CANCEL_MS);
+    hfi_request_give_up_at(&call->store->requests, &call->request, now_ms);
+}
+
 /* No memory to send it. A call is never answered while it is being sent: so it is answered at the
  * next tick. */
 static void fail_later(struct etcd_call *call)

@@ -37,6 +37,7 @@
 #define ETCD_BATCH        100  /* claims in one transaction; etcd's own limit is 128 operations */
 #define ETCD_SLOTS        4096 /* keys that a store reuses for its claims */
 #define ETCD_HOT          64   /* names that were busy lately */
+#define ETCD_CANCEL_MS    2000 /* how long an acquire that was cancelled waits for an answer */
 #define ETCD_AGAIN_MIN_MS 20
 #define ETCD_AGAIN_MAX_MS 1000
 #define ETCD_USE_SIXTHS   3 /* a lease is used without a keepalive if this part of it is left */
@@ -280,6 +281,8 @@ void etcd_drive_close(struct etcd_store *store);
 struct etcd_call *etcd_call_new(struct etcd_store *store, const struct etcd_method *method,
                                 etcd_answer_fn *answer, struct hfi_op *op);
 void etcd_call_send(struct etcd_call *call);
+/* Do not send it again, and await the answer of a copy that was sent for ETCD_CANCEL_MS only. */
+void etcd_call_hurry(struct etcd_call *call);
 /* A call that asks whether the store is there, and what its revision is. It may be sent again. NULL: out of memory. */
 struct etcd_call *etcd_call_probe(struct etcd_store *store, etcd_answer_fn *answer);
 void etcd_call_free(struct etcd_call *call);

@@ -105,6 +105,15 @@ void etcd_link_begin(struct etcd_link *link, struct etcd_exchange *exchange)
     }
 }
 
+void etcd_exchange_end_by(struct etcd_exchange *exchange, int64_t until_ms)
+{
+    if (!exchange->link || exchange->until_ms <= until_ms)
+        return;
+    exchange->until_ms = until_ms;
+    if (until_ms < exchange->link->soonest_ms)
+        exchange->link->soonest_ms = until_ms;
+}
+
 void etcd_exchange_more(struct etcd_exchange *exchange)
 {
     struct etcd_link *link = exchange->link;

@@ -98,6 +98,8 @@ bool etcd_link_init(struct etcd_link *link, const struct etcd_link_conf *conf);
 void etcd_link_done(struct etcd_link *link); /* no exchange is left on it; zeroed is fine */
 
 void etcd_link_begin(struct etcd_link *link, struct etcd_exchange *exchange);
+/* It may have begun: it ends then without an answer, or earlier. */
+void etcd_exchange_end_by(struct etcd_exchange *exchange, int64_t until_ms);
 /* There is more in exchange->out. */
 void etcd_exchange_more(struct etcd_exchange *exchange);
 /* Take it back: nothing of it is called any more. */

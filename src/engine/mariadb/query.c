@@ -12,7 +12,6 @@
 #include "util/error.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,15 +28,13 @@ int maria_poll(MYSQL *mysql, int status, int fd, int64_t until_ms)
     if (status & MYSQL_WAIT_EXCEPT)
         fds[0].events |= POLLPRI;
     for (;;) {
-        int64_t left_ms = until_ms == HFI_NEVER ? INT_MAX : until_ms - hfi_now_ms();
-        int n;
+        int slice_ms = sql_slice_ms(until_ms), n = poll(fds, 2, slice_ms);
 
-        n = poll(fds, 2, left_ms <= 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms);
         if (n < 0 && errno != EINTR)
             return status; /* poll failed: let the library find out why */
         if (n > 0)
             break;
-        if (n == 0 && left_ms <= 0)
+        if (n == 0 && slice_ms == 0)
             return 0;
     }
     if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))

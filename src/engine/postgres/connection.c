@@ -26,15 +26,11 @@ bool postgres_poll(PGconn *pg, bool write, int fd, int64_t until_ms)
                             { .fd = fd, .events = POLLIN } };
 
     for (;;) {
-        int64_t left_ms = until_ms - hfi_now_ms();
-        int rc;
+        int slice_ms = sql_slice_ms(until_ms), rc = poll(at, fd >= 0 ? 2 : 1, slice_ms);
 
-        if (left_ms < 0)
-            left_ms = 0;
-        rc = poll(at, fd >= 0 ? 2 : 1, left_ms > 60000 ? 60000 : (int)left_ms);
         if (rc > 0)
             return true;
-        if (rc == 0 && left_ms == 0)
+        if (rc == 0 && slice_ms == 0)
             return false;
     }
 }

@@ -281,7 +281,10 @@ static enum sql_step ask(struct sql_acquire *a)
     params[9] = sql_int_of(wait);
     if (r.deadline_ms < hfi_now_ms() + GRACE_MS)
         r.deadline_ms = hfi_now_ms() + GRACE_MS;
+    sql_serve(op);
     status = sql_call(store, &r);
+    a->silent = hfi_now_ms() >= sql_until_ms(HFI_NEVER);
+    sql_serve(NULL);
     a->unsure = a->unsure || r.copied;
     if (status == HF_OK) {
         step = asked(a, &r, wait);
@@ -350,6 +353,8 @@ static hf_status deny(struct sql_acquire *a, hf_status status)
 
     if (!a->unsure)
         return status;
+    if (a->silent) /* it would not answer that either */
+        return HF_UNKNOWN;
     if (c->flags &
         HFI_CLAIM_REPLACES) /* what it has replaced cannot come back: core must know first */
         return HF_UNKNOWN;

@@ -54,7 +54,7 @@ static hf_status refused(struct sql_store *store, struct sql_request *r, unsigne
         atomic_store(&store->ready, -1); /* a table or routine of ours has been removed */
         return HF_OK;
     }
-    if (r->trouble.again && hfi_now_ms() < r->deadline_ms) {
+    if (r->trouble.again && hfi_now_ms() < sql_until_ms(r->deadline_ms)) {
         pause_a_little(tries);
         return HF_OK;
     }
@@ -119,7 +119,7 @@ hf_status sql_call(struct sql_store *store, struct sql_request *r)
             if (odd && sql_only_reads(r->call))
                 return HF_CORRUPT;
             r->copied = true;
-            if (odd || !r->again || hfi_now_ms() >= r->deadline_ms)
+            if (odd || !r->again || hfi_now_ms() >= sql_until_ms(r->deadline_ms))
                 return judge(r, HF_UNKNOWN);
             break;
         }

@@ -374,6 +374,10 @@ struct sql_conf {
 #define SQL_MIN_TTL_MS 1000
 #define SQL_GUARD_MS   2
 #define SQL_CANCEL_MS  2000 /* how long a waiter that leaves the queue waits for an answer */
+#define SQL_STOP_MS \
+    1000 /* how long an op that was stopped waits for the answer to what it has sent before */
+#define SQL_LOOK_MS \
+    200 /* how often such an op looks whether it was stopped, while the server says nothing */
 
 struct sql_wait;            /* listener.c: one acquire that waits in the store */
 struct sql_stale_statement; /* stale_statements.c */
@@ -499,6 +503,14 @@ void sql_pool_close(struct sql_store *store);
 void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms);
 /* For poll() and epoll_wait(); they may return early. */
 int sql_poll_ms(int64_t until_ms);
+
+/* What this thread asks the server from now on is for `op`, which may be stopped meanwhile; NULL: for none. An answer that is under way
+ * when it is stopped is awaited for SQL_STOP_MS at most: the outcome is unknown then, and core settles it. */
+void sql_serve(const struct hfi_op *op);
+/* The end of such a wait, which would be at until_ms. */
+int64_t sql_until_ms(int64_t until_ms);
+/* For poll(): as sql_poll_ms(), and soon enough to see that it was stopped. */
+int sql_slice_ms(int64_t until_ms);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 

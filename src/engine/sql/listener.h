@@ -62,6 +62,7 @@ struct sql_acquire {
     hf_status status; /* SQL_STEP_END */
     int64_t rest_ms;
     bool unsure;   /* a copy of our ACQUIRE may still be executed */
+    bool silent;   /* it was stopped, and the server did not answer it any more */
     bool in_store; /* the server may have us in its queue */
     bool numbered; /* the grant's numbers are in claim->slots */
 };

@@ -40,11 +40,46 @@ int sql_poll_ms(int64_t until_ms)
     return ms <= 0 ? 0 : ms < 60000 ? (int)ms + 1 : 60000;
 }
 
+/* ---- for an op that may be stopped ------------------------------------------------------------ */
+
+/* Of this thread. */
+static _Thread_local struct {
+    const struct hfi_op *op; /* NULL: none */
+    int64_t stopped_ms;      /* when it was seen that op->stop is set; 0: it was not */
+} serving;
+
+void sql_serve(const struct hfi_op *op)
+{
+    serving.op = op;
+    serving.stopped_ms = 0;
+}
+
+int64_t sql_until_ms(int64_t until_ms)
+{
+    int64_t stop_ms;
+
+    if (!serving.op || atomic_load(&serving.op->stop) == HF_OK)
+        return until_ms;
+    if (serving.stopped_ms == 0)
+        serving.stopped_ms = hfi_now_ms();
+    stop_ms = serving.stopped_ms + SQL_STOP_MS;
+    return stop_ms < until_ms ? stop_ms : until_ms;
+}
+
+int sql_slice_ms(int64_t until_ms)
+{
+    int ms = sql_poll_ms(sql_until_ms(until_ms));
+
+    return serving.op && (ms < 0 || ms > SQL_LOOK_MS) ? SQL_LOOK_MS : ms;
+}
+
 /* Until until_ms or a signal; with the lock. */
 static void sleep_until(struct sql_store *store, int64_t until_ms)
 {
+    int ms = sql_slice_ms(until_ms);
+
     store->takers++;
-    sql_cond_wait(&store->connection_free, &store->lock, until_ms);
+    sql_cond_wait(&store->connection_free, &store->lock, ms < 0 ? until_ms : hfi_now_ms() + ms);
     store->takers--;
 }
 
@@ -69,7 +104,7 @@ static hf_status find(struct sql_store *store, int64_t deadline_ms,
             *ret_connection = NULL;
             return HF_OK;
         }
-        if (hfi_now_ms() >= deadline_ms) {
+        if (hfi_now_ms() >= sql_until_ms(deadline_ms)) {
             pthread_mutex_unlock(&store->lock);
             return hfi_error_set(err, HF_UNAVAILABLE, 0,
                                  "all %u connections are in use (connections=)",
