@@ -248,6 +248,117 @@ func TestYieldCancelled(t *testing.T) {
 	})
 }
 
+// A release beside a waiting yield: what comes back has no owner, and is given back.
+func TestReleaseBesideYield(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store, other := openAt(t, url), openAt(t, url)
+		before := ids.count()
+		for _, cancelled := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(patient(t))
+			lease, err := store.Lock(ctx, "x", Watch())
+			must(t, err)
+			got := make(chan *Lease)
+			go func() {
+				lease, _ := other.Lock(bg, "x")
+				got <- lease
+			}()
+			await(t, "wanted", lease.Wanted)
+			ended := make(chan error)
+			go func() {
+				_, err := lease.Yield(ctx)
+				ended <- err
+			}()
+			theirs := <-got
+			want(t, lease.Release(), ErrInvalid)
+			next, err := store.Lock(patient(t), "next")
+			must(t, err)
+			if cancelled {
+				cancel()
+				want(t, <-ended, context.Canceled)
+				must(t, theirs.Release())
+			} else {
+				must(t, theirs.Release())
+				want(t, <-ended, ErrInvalid)
+			}
+			want(t, lease.Release(), ErrInvalid)
+			want(t, lease.Err(), ErrReleased)
+			await(t, "the end of what came back", func() bool { return len(tokens(t, other, "x")) == 0 })
+			equal(t, tokens(t, other, "next"), []uint64{next.Token()})
+			must(t, next.Release())
+			cancel()
+		}
+		await(t, "the end of all callbacks", func() bool { return ids.count() == before })
+		must(t, store.Close()) // nothing is held
+	})
+}
+
+// A release beside a waiting conversion.
+func TestReleaseBesideConvert(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store, other := openAt(t, url), openAt(t, url)
+		ctx := patient(t)
+		reader, err := other.RLock(ctx, "x")
+		must(t, err)
+		lease, err := store.ULock(ctx, "x")
+		must(t, err)
+		ended := make(chan error)
+		go func() { ended <- lease.Convert(ctx, KindExclusive) }()
+		await(t, "the conversion waits", func() bool {
+			view, err := other.Inspect(ctx, "x")
+			must(t, err)
+			return len(view.Entries) == 1 && len(view.Entries[0].Waiters) == 1
+		})
+		must(t, lease.Release())
+		must(t, reader.Release())
+		if err := <-ended; !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrLost) {
+			t.Fatal(err)
+		}
+		await(t, "the end of what came", func() bool { return len(tokens(t, other, "x")) == 0 })
+		must(t, store.Close())
+	})
+}
+
+// A release in the moment in which a yield or a conversion ends leaves nothing held.
+func TestReleaseAtTheEndOfAMove(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store, other := openAt(t, url), openAt(t, url)
+		ctx := patient(t)
+		for i := 0; i < 50; i++ {
+			lease, err := store.Lock(ctx, "x", Watch())
+			must(t, err)
+			got := make(chan *Lease)
+			go func() {
+				lease, _ := other.Lock(bg, "x")
+				got <- lease
+			}()
+			await(t, "wanted", lease.Wanted)
+			ended := make(chan error)
+			go func() {
+				_, err := lease.Yield(ctx)
+				ended <- err
+			}()
+			must(t, (<-got).Release())
+			released := lease.Release()
+			yielded := <-ended
+			if (released == nil) != (yielded == nil) {
+				t.Fatal(released, yielded)
+			}
+			await(t, "the end of the lease", func() bool { return len(tokens(t, other, "x")) == 0 })
+
+			reader, err := other.RLock(ctx, "rw")
+			must(t, err)
+			lease, err = store.ULock(ctx, "rw")
+			must(t, err)
+			go func() { ended <- lease.Convert(ctx, KindExclusive) }()
+			must(t, reader.Release())
+			_ = lease.Release()
+			<-ended
+			await(t, "the end of the lease", func() bool { return len(tokens(t, other, "rw")) == 0 })
+		}
+		must(t, store.Close())
+	})
+}
+
 func TestDetached(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		store := openAt(t, url)

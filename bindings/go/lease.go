@@ -37,6 +37,7 @@ type holding struct {
 	mu      sync.Mutex
 	handle  *C.hf_lease
 	holds   int
+	moving  int           // calls under way that will replace the handle: their callbacks may come after a release
 	end     chan struct{} // closed when it is lost or released
 	err     error         // why end is closed
 	epoch   chan struct{} // closed when it was given away by Yield
@@ -207,10 +208,11 @@ func (l *Lease) finish(ctx context.Context, is nature, begin func(*C.hf_lease) b
 	return err
 }
 
-// released is called after the end of one hold. After the last one no callback comes any more.
+// released is called after the end of one hold. After the last one no callback comes any more, unless a yield or a conversion
+// is under way.
 func (h *holding) released(handle *C.hf_lease) {
 	h.mu.Lock()
-	last := h.holds == 0
+	last, moving := h.holds == 0, h.moving > 0
 	h.mu.Unlock()
 	if !last {
 		return
@@ -220,7 +222,28 @@ func (h *holding) released(handle *C.hf_lease) {
 		delete(h.store.leases, handle)
 	}
 	h.store.mu.Unlock()
-	h.discard()
+	if !moving {
+		h.discard()
+	}
+}
+
+// move runs a call that replaces the handle.
+func (h *holding) move(ctx context.Context, is nature, begin beginFunc) (*result, error) {
+	h.mu.Lock()
+	h.moving++
+	h.mu.Unlock()
+	return h.store.run(ctx, is, begin)
+}
+
+// moved is called when such a call has ended, and what it has brought was kept or given back.
+func (h *holding) moved() {
+	h.mu.Lock()
+	h.moving--
+	last := h.holds == 0 && h.moving == 0
+	h.mu.Unlock()
+	if last {
+		h.discard()
+	}
 }
 
 // orphaned is called when the store was closed: no callback comes any more.
@@ -348,13 +371,14 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 // shared one at once, or the writer when the other readers have left. On an error the lease keeps its
 // kind, unless it is ErrLost or ErrUnknown.
 func (l *Lease) Convert(ctx context.Context, kind Kind) error {
-	res, err := l.h.store.run(ctx, settles, func(arg unsafe.Pointer, op **C.hf_op, e *C.hf_error) C.hf_status {
+	defer l.h.moved()
+	res, err := l.h.move(ctx, settles, func(arg unsafe.Pointer, op **C.hf_op, e *C.hf_error) C.hf_status {
 		return C.hf_convert_async(l.now(), C.hf_kind(kind), waitOf(ctx, Forever), doneFn, arg, op, e)
 	})
-	if err == nil {
-		l.h.replaced(res.lease)
+	if err != nil {
+		return err
 	}
-	return err
+	return l.replaced(res.lease)
 }
 
 // Yield gives a lease that others wait for to them, and waits for it again behind them; for a lease that was requested
@@ -362,7 +386,8 @@ func (l *Lease) Convert(ctx context.Context, kind Kind) error {
 // and is ours again, with a new token: what it protects may have changed, and contexts that were derived from it
 // are cancelled.
 //
-// ErrInvalid, ErrLost, ErrInUse: nothing was done. After any other error nothing is held.
+// ErrInvalid, ErrLost, ErrInUse: nothing was done. After any other error nothing is held. If the lease is released while Yield
+// waits, Yield returns ErrInvalid, and what comes back is given back.
 func (l *Lease) Yield(ctx context.Context) (bool, error) {
 	if l.h.watch && !l.Wanted() && l.State() != StateLost {
 		return false, nil
@@ -372,21 +397,37 @@ func (l *Lease) Yield(ctx context.Context) (bool, error) {
 	}
 	l.h.givenAway() // before others have it
 	old := l.now()
-	res, err := l.h.store.run(ctx, waits, func(arg unsafe.Pointer, op **C.hf_op, e *C.hf_error) C.hf_status {
+	defer l.h.moved()
+	res, err := l.h.move(ctx, waits, func(arg unsafe.Pointer, op **C.hf_op, e *C.hf_error) C.hf_status {
 		return C.hf_yield_async(old, waitOf(ctx, Forever), doneFn, arg, op, e)
 	})
 	switch {
 	case res == nil: // it did not begin
 		return false, err
 	case res.lease != nil:
-		l.h.replaced(res.lease)
-		return res.status == C.HF_YIELDED, nil
+		err := l.replaced(res.lease)
+		return err == nil && res.status == C.HF_YIELDED, err
 	}
 	l.h.over(err)
 	if _, ok := l.take(); ok { // nothing is held
 		l.h.released(old)
 	}
 	return false, err
+}
+
+var errMeanwhile = newError(ErrInvalid, "the lease was released meanwhile")
+
+// replaced gives the lease another handle. If it was released meanwhile, nobody else would release what has come.
+func (l *Lease) replaced(handle *C.hf_lease) error {
+	l.mu.Lock()
+	if !l.over {
+		l.h.replaced(handle)
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
+	_ = l.releaseLater(handle) // ErrInvalid says all
+	return errMeanwhile
 }
 
 // replaced gives the holding another handle.

@@ -404,7 +404,10 @@ export class Lease {
   info(): LeaseInfo;
   /** The token as a fence. An {@link UnsupportedError}: it is none, for several leases may overlap. */
   fence(): number;
-  /** Give it to those that wait, and take it again behind them. true: it was given away, what it protects may have changed. */
+  /**
+   * Give it to those that wait, and take it again behind them. true: it was given away, what it protects may have changed. An error with the
+   * status INVALID: it was released meanwhile, and what came back was given back.
+   */
   yield(options?: WaitOptions): Promise<boolean>;
   /** Make a lease of a read-write lock one of another kind, without a gap. */
   convert(kind: Kind, options?: WaitOptions): Promise<void>;

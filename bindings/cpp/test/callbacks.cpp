@@ -58,6 +58,78 @@ CASE(in_a_foreign_loop)
     CHECK(sum == 42);
 }
 
+// A release beside a yield that waits: what comes back has no owner, and is given back.
+CASE(release_beside_yield)
+{
+    store s(check::url), other(check::url);
+    holdfast::driver driver(s), theirs(other);
+    holdfast::options watched;
+    std::optional<status> yielded;
+    lease taken;
+
+    if (!s.info().can(HF_CAP_WANTED))
+        return;
+    watched.watch = true;
+    lease mine = s.acquire("cb/beside", watched);
+    other.acquire("cb/beside", {}, [&](result<lease> got) { taken = std::move(got).value(); });
+    CHECK(check::await([&] {
+        theirs.process();
+        return mine.wanted();
+    }));
+    mine.yield(holdfast::forever, [&](result<bool> back) { yielded = back.status(); });
+    CHECK(check::await([&] {
+        driver.process();
+        theirs.process();
+        return taken.held();
+    }));
+    CHECK(mine.release(std::nothrow).status() == status::invalid && !mine);
+    const lease next = s.acquire("cb/next");
+    CHECK(taken.release(std::nothrow));
+    run(driver, [&] { return yielded.has_value(); });
+    CHECK(yielded == status::invalid);
+    CHECK(check::await([&] {
+        driver.process();
+        return check::holders(other, "cb/beside") == 0;
+    }));
+    CHECK(next.held() && check::holders(other, "cb/next") == 1);
+}
+
+// The same beside a conversion, and in the moment in which it ends.
+CASE(release_beside_conversion)
+{
+    store s(check::url), other(check::url);
+    holdfast::driver driver(s);
+    holdfast::options upgradeable, shared;
+
+    if (!s.info().can(HF_CAP_CONVERT))
+        return;
+    upgradeable.kind = holdfast::kind::upgradeable;
+    shared.kind = holdfast::kind::shared;
+    for (const bool at_once : { true, false }) {
+        std::optional<status> converted;
+        lease reader = other.acquire("cb/converted", shared);
+        lease mine = s.acquire("cb/converted", upgradeable);
+        mine.convert(holdfast::kind::exclusive, holdfast::forever,
+                     [&](result<void> ended) { converted = ended.status(); });
+        CHECK(check::await([&] {
+            driver.process();
+            return check::waiters(other, "cb/converted") == 1;
+        }));
+        if (at_once)
+            CHECK(mine.release(std::nothrow));
+        reader.release();
+        if (!at_once)
+            (void)mine.release(std::nothrow);
+        CHECK(!mine);
+        run(driver, [&] { return converted.has_value(); });
+        CHECK(converted != status::ok);
+        CHECK(check::await([&] {
+            driver.process();
+            return check::holders(other, "cb/converted") == 0;
+        }));
+    }
+}
+
 CASE(cancelled)
 {
     store s(check::url);

@@ -305,7 +305,7 @@ static task<> convert_and_yield(store &s)
     {
         lease other = co_await third;
     }
-    CHECK((co_await yielding.as_result()).status() == status::ok);
+    CHECK((co_await yielding.as_result()).status() == status::invalid);
     options wait;
     wait.wait = check::patience;
     CHECK((co_await s.acquire("co/yield", wait, async)).held());

@@ -130,7 +130,7 @@ class Core {
   /** A lease that was granted: of a new slot, or (reentrant) of one that we have. */
   granted(index, token, name) {
     let holding = this.leases[index];
-    if (holding) {
+    if (holding && !holding.ended) {
       holding.holds++;
       return holding;
     }
@@ -143,7 +143,10 @@ class Core {
     return holding;
   }
 
-  forget(index) {
+  /** The slot of an ended lease may be that of another one by now. */
+  forget(holding) {
+    const { index } = holding;
+    if (this.leases[index] !== undefined && this.leases[index] !== holding) return;
     this.leases[index] = undefined;
     if (this.early.size > 0) this.early.delete(index);
   }

@@ -130,27 +130,35 @@ class EventStream {
 /** How the answers of calls that end a lease are settled. */
 function settleEnd(core, call, status, value, code, text) {
   const holding = call.context;
-  core.forget(holding.index);
+  core.forget(holding);
   if (status === STATUS.LOST) holding.tell('lost', text);
   return status === STATUS.OK ? call.resolve() : core.fail(call, status, code, text);
+}
+
+/** It was released while a yield or a conversion waited: what has come has no owner. */
+function giveBack(core, call, holding) {
+  const end = () => call.reject(makeError(STATUS.INVALID, 'the lease was released meanwhile'));
+  core.begun(native.release(core.handle, holding.index), settleEnd, undefined, holding).then(end, end);
 }
 
 function settleReplaced(core, call, status, value, code, text) {
   const holding = call.context;
   if (status === STATUS.OK || status === STATUS.YIELDED) {
+    if (holding.ended) return giveBack(core, call, holding);
     holding.token = core.out[0];
     return call.resolve(status === STATUS.YIELDED);
   }
-  if (status === STATUS.LOST) holding.tell('lost', text);
+  if (status === STATUS.LOST && !holding.ended) holding.tell('lost', text);
+  if (holding.ended) core.forget(holding);
   return core.fail(call, status, code, text);
 }
 
 function settleYield(core, call, status, value, code, text) {
   const holding = call.context;
   if (status !== STATUS.OK && status !== STATUS.YIELDED) {
-    core.forget(holding.index); // nothing is held
+    core.forget(holding); // nothing is held
     holding.lost ??= 'given away';
-    holding.end();
+    if (!holding.ended) holding.end();
   }
   return settleReplaced(core, call, status, value, code, text);
 }
@@ -336,7 +344,7 @@ const done = Promise.resolve();
 /** The embedded store: at once. */
 function endNow(core, holding) {
   const status = native.directRelease(core.handle, holding.index);
-  if (holding.ended) core.forget(holding.index);
+  if (holding.ended) core.forget(holding);
   if (status === STATUS.OK) return done;
   if (status === STATUS.LOST) holding.tell('lost', core.error().text);
   return Promise.reject(core.error());

@@ -85,11 +85,25 @@ static hf_lease *target(struct args *args, napi_value value, bool ends, bool rep
     return lease ? lease->lease : NULL;
 }
 
+/* While a yield waits, its lease has ended in the library: this release is refused, and ends it here. */
 static hf_status begin_release(struct args *args, napi_value *value)
 {
     hf_lease *lease = target(args, value[0], true, false);
+    hf_status status = lease ? hf_release_async(lease, DONE(args)) : args->err->status;
 
-    return lease ? hf_release_async(lease, DONE(args)) : args->err->status;
+    if (lease && status == HF_INVALID) {
+        slot_unhold(args->slot->target);
+        args->slot->target = NULL;
+    }
+    return status;
+}
+
+/* A call that will replace its target: until its answer has come, the slot is that of no other lease. */
+static hf_status moves(struct args *args, hf_status status)
+{
+    if (status == HF_OK)
+        args->slot->target->moving++;
+    return status;
 }
 
 static hf_status begin_renew(struct args *args, napi_value *value)
@@ -103,15 +117,16 @@ static hf_status begin_yield(struct args *args, napi_value *value)
 {
     hf_lease *lease = target(args, value[0], true, true);
 
-    return lease ? hf_yield_async(lease, args_int(args, value[1]), DONE(args)) : args->err->status;
+    return lease ? moves(args, hf_yield_async(lease, args_int(args, value[1]), DONE(args)))
+                 : args->err->status;
 }
 
 static hf_status begin_convert(struct args *args, napi_value *value)
 {
     hf_lease *lease = target(args, value[0], false, true);
 
-    return lease ? hf_convert_async(lease, (hf_kind)args_int(args, value[1]),
-                                    args_int(args, value[2]), DONE(args))
+    return lease ? moves(args, hf_convert_async(lease, (hf_kind)args_int(args, value[1]),
+                                                args_int(args, value[2]), DONE(args)))
                  : args->err->status;
 }
 
@@ -273,7 +288,6 @@ napi_value direct_release(napi_env env, napi_callback_info info)
         return make_int(env, HF_INVALID);
     watch_pause(slot);
     status = hf_release(slot->lease, args.err);
-    if (--slot->holds == 0)
-        slot_free(slot);
+    slot_unhold(slot);
     return make_int(env, status);
 }

@@ -37,17 +37,32 @@ void on_done(const hf_result *result, void *arg)
         letter_answer(slot, result);
 }
 
-/* The lease that this call has ended or replaced. A yield (both) ends it if it gets no new one. */
+/* The lease that this call has replaced. A yield ends it if it gets no new one. If it was released meanwhile, the new one is held
+ * once more, until lib/ gives it back. */
+static void settle_moved(const struct slot *slot, struct slot *target, const hf_result *result)
+{
+    bool released = target->holds == 0;
+
+    target->moving--;
+    if (result->lease) {
+        target->lease = result->lease;
+        target->holds += released;
+        if (!released)
+            watch_resume(target);
+    } else if (released || slot->ends) {
+        slot_unhold(target);
+    } else {
+        watch_resume(target);
+    }
+}
+
+/* The lease that this call has ended or replaced. */
 static void settle_target(struct slot *slot, const hf_result *result)
 {
-    struct slot *target = slot->target;
-
-    if (target && slot->replaces && result->lease)
-        target->lease = result->lease;
-    if (target && slot->replaces && (result->lease || !slot->ends))
-        watch_resume(target);
-    else if (target && slot->ends && --target->holds == 0)
-        slot_free(target);
+    if (slot->target && slot->replaces)
+        settle_moved(slot, slot->target, result);
+    else if (slot->target && slot->ends)
+        slot_unhold(slot->target);
 }
 
 void deliver_result(struct slot *slot, const hf_result *result)

@@ -52,7 +52,8 @@ struct slot {
     struct slot *next_free;
     hf_op *op;           /* of a call */
     hf_lease *lease;     /* of a lease */
-    uint32_t holds;      /* of a lease: how often it was acquired (reentrant) */
+    uint32_t holds;      /* of a lease: how often it was acquired (reentrant); 0: it was released */
+    uint32_t moving;     /* ... calls under way that will replace it, and keep its slot */
     struct slot *target; /* of a call: the lease that it ends or replaces */
     bool ends, replaces; /* ... which of the two */
     bool reentrant;      /* of an acquire: it may get a lease that we have */
@@ -112,6 +113,8 @@ struct slot *slot_new(struct store *store, enum use use);
 void slot_free(struct slot *slot);
 struct slot *slot_at(struct store *store, uint32_t index, enum use use); /* NULL: none */
 struct slot *slot_of_lease(struct store *store, const hf_lease *lease);
+/* One hold of a lease has ended. */
+void slot_unhold(struct slot *slot);
 void slots_free(struct store *store);
 uint32_t slots_used(struct store *store); /* for the tests */
 /* After hf_close(): what is left of the leases. */

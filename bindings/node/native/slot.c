@@ -39,7 +39,7 @@ struct slot *slot_new(struct store *store, enum use use)
     slot->result = RESULT_NOTHING;
     slot->op = NULL;
     slot->lease = NULL;
-    slot->holds = 0;
+    slot->holds = slot->moving = 0;
     slot->target = NULL;
     slot->ends = slot->replaces = slot->reentrant = slot->early = false;
     slot->parts = NULL;
@@ -67,6 +67,18 @@ void slot_free(struct slot *slot)
     slot->use = USE_FREE;
     slot->next_free = store->free_slots;
     store->free_slots = slot;
+}
+
+/* A yield or a conversion may be under way: its answer, and events before it, must not find another lease here. */
+void slot_unhold(struct slot *slot)
+{
+    if (slot->holds > 0)
+        slot->holds--;
+    if (slot->holds > 0)
+        return;
+    slot->lease = NULL;
+    if (slot->moving == 0)
+        slot_free(slot);
 }
 
 struct slot *slot_at(struct store *store, uint32_t index, enum use use)

@@ -195,6 +195,108 @@ test('a holder that is asked yields', () =>
     assert.equal((await failure(store.ask('yield'))).status, 'NOT_FOUND');
   }));
 
+const holders = async (store, name) => (await store.inspect(name)).entries.flatMap((entry) => entry.holders.map((holder) => holder.token));
+
+test('a release beside a waiting yield: what comes back has no owner, and is given back', () =>
+  withStore(async (store) => {
+    await withStore(async (other) => {
+      const lease = await store.lock('yielded', { watch: true });
+      const taken = other.lock('yielded');
+      await eventually('it is wanted', () => lease.wanted);
+      const back = failure(lease.yield());
+      const theirs = await taken;
+      assert.equal((await failure(lease.release())).status, 'INVALID');
+      assert.ok(lease.released);
+      const next = await store.lock('next'); // it must not get the place of the other one
+      const { token } = next;
+      await theirs.release();
+      const error = await back;
+      assert.equal(error.status, 'INVALID');
+      assert.match(error.message, /released meanwhile/);
+      await eventually('nobody has it', async () => (await holders(other, 'yielded')).length === 0);
+      assert.equal((await failure(lease.release())).status, 'INVALID');
+      assert.deepEqual([next.state, next.name, next.token, next.info().token], ['held', 'next', token, token]);
+      assert.deepEqual(await holders(other, 'next'), [token]);
+      await next.release();
+      assert.deepEqual(await holders(other, 'next'), []);
+    });
+  }));
+
+test('a release beside a yield that ends without the lease', () =>
+  withStore(async (store) => {
+    await withStore(async (other) => {
+      const lease = await store.lock('yielded', { watch: true });
+      const taken = other.lock('yielded');
+      await eventually('it is wanted', () => lease.wanted);
+      const leaving = new AbortController();
+      const back = failure(lease.yield({ signal: leaving.signal }));
+      const theirs = await taken;
+      assert.equal((await failure(lease.release())).status, 'INVALID');
+      const next = await store.lock('next');
+      leaving.abort();
+      assert.equal((await back).name, 'AbortError');
+      assert.equal(next.state, 'held');
+      await next.release();
+      await theirs.release();
+      assert.deepEqual(await holders(store, 'yielded'), []);
+    });
+  }));
+
+test('a release beside a waiting conversion gives the lease back', () =>
+  withStore(async (store) => {
+    await withStore(async (other) => {
+      const reader = await other.shared('converted');
+      const lease = await store.upgradeable('converted');
+      const conversion = failure(lease.convert('exclusive'));
+      await waiters(other, 'converted', 1);
+      await lease.release();
+      const next = await store.lock('next');
+      const { token } = next;
+      await reader.release();
+      assert.ok(['INVALID', 'LOST'].includes((await conversion).status));
+      await eventually('nobody has it', async () => (await holders(other, 'converted')).length === 0);
+      assert.deepEqual([next.state, next.name, next.info().token], ['held', 'next', token]);
+      await next.release();
+      assert.deepEqual(await holders(other, 'next'), []);
+      await (await other.exclusive('converted')).release();
+    });
+  }));
+
+test('a release in the moment in which a yield or a conversion ends', () =>
+  withStore(async (store) => {
+    await withStore(async (other) => {
+      for (let i = 0; i < 50; i++) {
+        const lease = await store.lock('racing', { watch: true });
+        const taken = other.lock('racing');
+        await eventually('it is wanted', () => lease.wanted);
+        const back = lease.yield().catch((error) => error);
+        await (await taken).release();
+        for (let n = 0; n < i % 5; n++) await new Promise((resolve) => setImmediate(resolve));
+        const ended = await lease.release().catch((error) => error.status);
+        const next = await store.lock('next');
+        const got = await back;
+        assert.ok(got === true ? ended === undefined : ended === 'INVALID' && got.status === 'INVALID', `${got} ${ended}`);
+        await eventually('nobody has it', async () => (await holders(other, 'racing')).length === 0);
+        assert.equal(next.info().token, next.token);
+        await next.release();
+
+        const reader = await other.shared('converting');
+        const upgradeable = await store.upgradeable('converting');
+        const converted = upgradeable.convert('exclusive').catch((error) => error);
+        await waiters(other, 'converting', 1);
+        await reader.release();
+        for (let n = 0; n < i % 5; n++) await new Promise((resolve) => setImmediate(resolve));
+        const over = await upgradeable.release().catch((error) => error.status);
+        const another = await store.lock('next');
+        await converted;
+        assert.ok([undefined, 'INVALID', 'LOST'].includes(over), over); // LOST: the store has converted it already
+        await eventually('nobody has it', async () => (await holders(other, 'converting')).length === 0);
+        assert.equal(another.info().token, another.token);
+        await another.release();
+      }
+    });
+  }));
+
 test('a change of the store ends a wait', () =>
   withStore(async (store) => {
     if (!store.info().caps.includes('watch')) {

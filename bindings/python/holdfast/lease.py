@@ -76,7 +76,8 @@ class Lease(_holdfast.Lease):
 
     def yield_(self, wait: Wait = None) -> bool:
         """Give it to those that wait, and queue for it again; for a lease with ``watch``. False: nobody waits, and it has
-        stayed. True: it was given away and is ours again, with a new token. An error: it may be gone, see ``owned``."""
+        stayed. True: it was given away and is ours again, with a new token. An error: it may be gone, see ``owned``. ``Invalid``: it was
+        released meanwhile, and what came back was given back."""
         return bool(_holdfast.call(_holdfast.GIVE_WAY, self, None, wait_to_ms(wait)))
 
     async def yield_async(self, wait: Wait = None) -> bool:

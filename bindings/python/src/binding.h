@@ -97,7 +97,7 @@ struct call {
     PyObject *capsule; /* what an observer saw last, ... */
     const void *last;  /* ... and what is in it */
     PyObject *fn;      /* hf_cell_update() */
-    PyObject *kept;    /* what its last answer points to */
+    PyObject *kept;    /* what its last answer points to; CALL_CHANGES: the callback of its lease */
     PyObject *raised[3];
     PyObject *callback; /* asynchronous form: is called with (result, error) */
     bool abandoned;     /* the thread that makes the call owns it now */
@@ -184,6 +184,7 @@ PyObject *lease_make(StoreObject *store, hf_lease *handle);
 /* The lease `handle` uses `callback` from now on, once more. */
 int listener_add(StoreObject *store, hf_lease *handle, PyObject *callback);
 void listener_drop(StoreObject *store, hf_lease *handle);
+PyObject *listener_get(StoreObject *store, hf_lease *handle); /* NULL: none */
 void listener_move(StoreObject *store, hf_lease *from, hf_lease *to);
 
 /* event.c */

@@ -109,6 +109,9 @@ struct call *call_new(const struct call_type *type, PyObject *on, PyObject *args
     call->at = call->store ? call->store->handle : NULL;
     Py_XINCREF(call->lease);
     Py_XINCREF(call->store);
+    /* The lease may be released while the call waits. The library calls back for what comes after that too. */
+    if (call->lease && call->store && (type->flags & CALL_CHANGES))
+        call->kept = listener_get(call->store, call->handle);
     call->args = PyTuple_GetSlice(args, skip, PyTuple_GET_SIZE(args));
     if (call->args && !has_ended(call) && type->read(call))
         return call;

@@ -59,6 +59,21 @@ void listener_drop(StoreObject *store, hf_lease *handle)
     PyErr_Restore(type, value, trace);
 }
 
+PyObject *listener_get(StoreObject *store, hf_lease *handle)
+{
+    PyObject *key, *was, *callback = NULL;
+
+    if (!store->listeners || PyDict_GET_SIZE(store->listeners) == 0)
+        return NULL;
+    key = PyLong_FromVoidPtr(handle);
+    was = key ? PyDict_GetItemWithError(store->listeners, key) : NULL;
+    if (was)
+        Py_INCREF(callback = PyTuple_GET_ITEM(was, 0));
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return callback;
+}
+
 void listener_move(StoreObject *store, hf_lease *from, hf_lease *to)
 {
     PyObject *key, *was, *callback;

@@ -17,14 +17,26 @@ static void take_handles(struct call *call)
         call->leases[i]->handle = NULL;
 }
 
+/* The call was refused, or in a forked child. A handle that a yield or a conversion has ended meanwhile stays out, so that what
+ * these bring is given back (give_same_lease()). */
+static hf_lease *still(StoreObject *store, hf_lease *handle)
+{
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+
+    if (hf_lease_get(handle, &info) != HF_INVALID)
+        return handle;
+    listener_drop(store, handle);
+    return NULL;
+}
+
 static void put_handles_back(struct call *call)
 {
     if (!(call->type->flags & CALL_ENDS))
         return;
     if (call->lease)
-        call->lease->handle = call->handle;
+        call->lease->handle = still(call->store, call->handle);
     for (size_t i = 0; call->leases && i < call->many; i++)
-        call->leases[i]->handle = call->handles[i];
+        call->leases[i]->handle = still(call->leases[i]->store, call->handles[i]);
 }
 
 static void drop_listeners(struct call *call)

@@ -21,6 +21,87 @@ async def until(what: Any, about: str = "it") -> None:
     raise AssertionError(f"{about} has not happened")
 
 
+class Beside(StoreTest):
+    """A release beside a yield or a conversion that waits: what comes has no owner, and is given back."""
+
+    def holders(self, name: str) -> int:
+        return sum(len(entry.holders) for entry in self.store.inspect(name).entries)
+
+    def test_yield(self) -> None:
+        async def main() -> None:
+            other = self.open()
+            events: List[Event] = []
+            for cancelled in (False, True):
+                lease = await self.store.lock("x", watch=True, on_event=lambda event, text: events.append(event)).acquire_async()
+                theirs = asyncio.ensure_future(other.lock("x").acquire_async())
+                await until(lambda: lease.wanted)
+                back = asyncio.ensure_future(lease.yield_async())
+                held = await theirs
+                with self.assertRaises(holdfast.Invalid):
+                    await lease.release_async()
+                self.assertFalse(lease.owned)
+                following = await self.store.lock("next").acquire_async()
+                if cancelled:
+                    back.cancel()
+                await held.release_async()
+                with self.assertRaises(asyncio.CancelledError if cancelled else holdfast.Invalid):
+                    await back
+                await until(lambda: self.holders("x") == 0)
+                self.assertFalse(following.lost)
+                await following.release_async()
+                self.assertEqual(self.holders("next"), 0)
+
+        asyncio.run(main())
+
+    def test_yield_of_a_thread(self) -> None:
+        other = self.open()
+        lease = self.store.lock("x", watch=True).acquire()
+        got, go = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with other.lock("x"):
+                got.set()
+                go.wait(LONG)
+
+        holder = self.thread(hold)
+        await_that(lambda: lease.wanted)
+        yielder = self.thread(lease.yield_)
+        self.assertTrue(got.wait(LONG))
+        with self.assertRaises(holdfast.Invalid):
+            lease.release()
+        go.set()
+        holder.end()
+        with self.assertRaises(holdfast.Invalid):
+            yielder.end()
+        self.await_free("x")
+
+    def test_convert(self) -> None:
+        async def main() -> None:
+            other = self.open()
+            for at_once in (True, False) * 10:
+                reader = await other.shared("x").acquire_async()
+                lease = await self.store.upgradeable("x").acquire_async()
+                converting = asyncio.ensure_future(lease.convert_async(Kind.EXCLUSIVE))
+                await until(lambda: self.waiters("x") == 1)
+                if at_once:
+                    await lease.release_async()
+                    await reader.release_async()
+                else:
+                    await reader.release_async()
+                    try:
+                        await lease.release_async()
+                    except (holdfast.Invalid, holdfast.Lost):
+                        pass  # it was converted by then
+                try:
+                    await converting
+                except (holdfast.Invalid, holdfast.Lost):
+                    pass
+                self.assertFalse(lease.owned)
+                await until(lambda: self.holders("x") == 0)
+
+        asyncio.run(main())
+
+
 class Asyncio(StoreTest):
     def test_block_and_try(self) -> None:
         async def main() -> None:

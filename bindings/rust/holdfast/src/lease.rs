@@ -385,6 +385,17 @@ impl Lease {
     /// offer.await.unwrap();
     /// # }
     /// ```
+    ///
+    /// To release it, drop the future first. What comes back all the same has no owner, and is given
+    /// back.
+    ///
+    /// ```compile_fail,E0505
+    /// # async fn f(mut lease: holdfast::Lease) {
+    /// let offer = lease.yield_async(holdfast::Wait::Forever);
+    /// lease.release().unwrap();
+    /// offer.await.unwrap();
+    /// # }
+    /// ```
     pub fn yield_async(&mut self, wait: impl Into<Wait>) -> Op<'_, Yielded> {
         let (core, wait, handle) = (self.core.clone(), wait.into().millis(), Raw(self.raw()));
         Op::new(
@@ -412,6 +423,16 @@ impl Lease {
     /// [`convert`](Lease::convert) without blocking. If the future is dropped, the lease stays, as
     /// one kind or the other: [`info`](Lease::info) says which. Until the call has really ended,
     /// another conversion is [`Status::InUse`].
+    ///
+    /// The lease cannot be released meanwhile:
+    ///
+    /// ```compile_fail,E0505
+    /// # async fn f(mut lease: holdfast::Lease) {
+    /// let conversion = lease.convert_async(holdfast::Kind::Exclusive, holdfast::Wait::Forever);
+    /// lease.release().unwrap();
+    /// conversion.await.unwrap();
+    /// # }
+    /// ```
     pub fn convert_async(&mut self, kind: Kind, wait: impl Into<Wait>) -> Op<'_, ()> {
         let (core, wait, handle) = (self.core.clone(), wait.into().millis(), Raw(self.raw()));
         Op::new(

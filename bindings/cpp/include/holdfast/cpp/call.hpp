@@ -84,7 +84,9 @@ result<T> value_of(const hf_result &raw, Take &take)
             take.refused(raw);
         return failure_of(raw);
     }
-    if constexpr (std::is_void_v<T>) {
+    if constexpr (std::is_same_v<decltype(take(raw)), result<T>>) {
+        return take(raw);
+    } else if constexpr (std::is_void_v<T>) {
         take(raw);
         return {};
     } else {

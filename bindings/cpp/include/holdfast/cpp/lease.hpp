@@ -43,11 +43,17 @@ struct lease_state : std::enable_shared_from_this<lease_state> {
     bool is_async = false; // begun by an event loop, which must not be blocked by a destructor
     bool reentrant = false;
 
-    // Release what yield or convert has brought after the lease object had ended the old handle.
-    void settle(hf_lease *before, hf_lease *now) noexcept
+    // What yield or convert has brought. false: the lease was released meanwhile, and this is given
+    // back.
+    bool settle(hf_lease *before, hf_lease *now) noexcept
     {
-        if (!handle.compare_exchange_strong(before, now) && now)
+        hf_lease *expected = before;
+
+        if (handle.compare_exchange_strong(expected, now))
+            return true;
+        if (now && now != before)
             end(now);
+        return false;
     }
 
     void drop() noexcept
@@ -327,7 +333,8 @@ class [[nodiscard]] lease
 
     /// Give it to the waiters (options::watch), and queue for it again. true: it was given away
     /// and is ours again, with a new token. false: nobody waits. A failure other than invalid, lost,
-    /// forked and in_use: nothing is held any more.
+    /// forked and in_use: nothing is held any more. If the lease is released while this waits, it
+    /// fails with invalid, and what comes back is given back.
     template <typename Mode = throwing_t>
     answer<bool, Mode> yield(wait_time wait = forever, Mode mode = {})
     {
@@ -356,7 +363,9 @@ class [[nodiscard]] lease
                 return hf_convert(&raw.lease, wanted_kind, wait.ms(), err);
             },
             [&](auto... rest) { return hf_convert_async(before, wanted_kind, wait.ms(), rest...); },
-            [state, before](const hf_result &raw) { state->settle(before, raw.lease); });
+            [state, before](const hf_result &raw) -> result<void> {
+                return state->settle(before, raw.lease) ? result<void>() : released_meanwhile();
+            });
     }
 
     /// A detached lease as text that another process can give to store::adopt(). It is a secret.
@@ -414,8 +423,8 @@ class [[nodiscard]] lease
     {
     }
 
-    // End the lease by another C call than hf_release(): the handle has ended, whatever that says.
-    // An asynchronous call that does not begin leaves it as it is.
+    // End the lease by a C call: the handle has ended, whatever that says. An asynchronous call that
+    // does not begin leaves it as it is, unless a yield or a conversion under way has ended it.
     template <typename T, typename Mode, typename Call, typename Begin>
     answer<T, Mode> finish(Mode mode, Call call, Begin begin)
     {
@@ -425,7 +434,8 @@ class [[nodiscard]] lease
             std::move(mode), [&](hf_result &, hf_error *err) { return call(last, err); },
             [&](hf_done_fn *done, void *arg, hf_op **op, hf_error *err) {
                 const hf_status status = begin(last, done, arg, op, err);
-                if (status != HF_OK && state)
+                hf_lease_info still = HF_LEASE_INFO_INIT;
+                if (status != HF_OK && state && hf_lease_get(last, &still) != HF_INVALID)
                     state->handle.store(last);
                 return status;
             },
@@ -454,13 +464,19 @@ class [[nodiscard]] lease
         }
     };
 
+    static failure released_meanwhile()
+    {
+        return { status::invalid, "the lease was released meanwhile" };
+    }
+
     struct yielding {
         detail::state_ptr state;
         hf_lease *before;
 
-        bool operator()(const hf_result &raw) const noexcept
+        result<bool> operator()(const hf_result &raw) const
         {
-            state->settle(before, raw.lease);
+            if (!state->settle(before, raw.lease))
+                return released_meanwhile();
             return raw.status == HF_YIELDED;
         }
 

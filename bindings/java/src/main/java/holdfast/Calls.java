@@ -105,7 +105,11 @@ final class Calls {
         try {
             begin(plan, new Call.Promised<>(poller, plan, executor, future));
         } catch (HoldfastException e) {
-            lease.untake(taken);
+            if (op == Op.RELEASE && e.status() == Status.INVALID) {
+                lease.ended(); /* a yield or a conversion is under way: it gives back what it brings */
+            } else {
+                lease.untake(taken);
+            }
             return CompletableFuture.failedFuture(e);
         }
         return future;

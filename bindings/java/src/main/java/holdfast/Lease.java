@@ -249,7 +249,8 @@ public final class Lease implements AutoCloseable {
      * @return true: it was given away and is ours again, with a new token: what it protects may have changed. False: nobody
      *         waits, and it stays
      * @throws InterruptedException if the thread was interrupted; the lease has ended then
-     * @throws HoldfastException if it did not come back; the lease has ended then
+     * @throws HoldfastException if it did not come back; the lease has ended then. {@link Status#INVALID}: it was closed
+     *         meanwhile, and what came back was given back
      */
     public boolean yield(Duration wait) throws InterruptedException {
         try {
@@ -292,9 +293,15 @@ public final class Lease implements AutoCloseable {
 
     /** Another handle for the same lease. If it was closed meanwhile, the new one has no owner and is given back. */
     private void replace(long old, long now) {
-        if (now != 0 && now != old && !track.compareAndSet(old, now)) {
-            store.holds().release(now);
+        if (now == 0 || now == old || track.compareAndSet(old, now)) {
+            return;
         }
+        try {
+            store.holds().release(now);
+        } catch (HoldfastException e) {
+            /* lost, or the library goes on trying: either way it is not ours */
+        }
+        throw HoldfastException.of(Status.INVALID, 0, "the lease was closed meanwhile");
     }
 
     /**

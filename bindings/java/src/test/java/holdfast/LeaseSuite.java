@@ -294,6 +294,59 @@ abstract class LeaseSuite extends Bed {
         store.tryAcquire(Request.mutex(name).strict()).orElseThrow().close();
     }
 
+    private long holders(String name) {
+        return store.inspect(Name.of(name)).map(entry -> entry.holders().size()).orElse(0);
+    }
+
+    /** A close beside a yield that waits: what comes back has no owner, and is given back. */
+    @Test
+    void closeBesideYield() throws Exception {
+        String name = name("beside");
+        for (boolean async : new boolean[] { false, true }) {
+            Lease lease = store.acquire(Request.mutex(name).strict().watch());
+            CompletableFuture<Lease> other = store.acquireAsync(Request.mutex(name).strict());
+            until("wanted", lease::isWanted);
+            CompletableFuture<Boolean> yielding = async ? lease.yieldAsync(null) : inThread(() -> lease.yield(null));
+            Lease theirs = get(other);
+            if (async) {
+                assertEquals(Status.INVALID, ((HoldfastException) failure(lease.closeAsync())).status());
+            } else {
+                assertEquals(Status.INVALID, assertThrows(HoldfastException.class, lease::close).status());
+            }
+            lease.close(); /* it has ended */
+            Lease next = store.acquire(Request.mutex(name("next")));
+            theirs.close();
+            HoldfastException failure = (HoldfastException) failure(yielding);
+            assertEquals(Status.INVALID, failure.status());
+            until("what came back is given back", () -> holders(name) == 0);
+            assertTrue(next.isValid());
+            assertEquals(1, holders(name("next")));
+            next.close();
+        }
+        assertEquals(0, Native.registered());
+    }
+
+    /** A close beside a conversion that waits, and in the moment in which it ends. */
+    @Test
+    void closeBesideConversion() throws Exception {
+        String name = name("beside-rw");
+        for (int i = 0; i < 20; i++) {
+            Lease reader = get(store.acquireAsync(Request.shared(name).strict()));
+            Lease lease = store.acquire(Request.upgradeable(name).strict());
+            CompletableFuture<Void> converting = lease.convertAsync(Kind.EXCLUSIVE, null);
+            untilWaiters(name, 1);
+            if (i % 2 == 0) {
+                lease.close();
+                reader.close();
+            } else {
+                reader.close();
+                lease.release();
+            }
+            converting.exceptionally(failure -> null).get(60, TimeUnit.SECONDS);
+            until("nothing is held", () -> holders(name) == 0);
+        }
+    }
+
     // ---- other kinds
 
     @Test
