@@ -195,6 +195,7 @@ func TestTimeout(t *testing.T) {
 		_, err = store.Lock(bg, "x", Wait(time.Nanosecond)) // not a try: it is rounded up
 		want(t, err, ErrTimeout)
 		must(t, lease.Release())
+		<-ctx.Done() // the library may have been a little earlier
 		_, err = store.Lock(ctx, "x")
 		want(t, err, context.DeadlineExceeded)
 		must(t, store.Close())
