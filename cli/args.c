@@ -209,7 +209,7 @@ static int parse_operand(struct parser *parser, char *word)
     cli->args.name = word;
     if (operand == OPERAND_URL) {
         cli->args.name = must_strdup(word);
-        url_wipe(word);
+        hfi_url_wipe(word);
     }
     return EXIT_FINE;
 }
@@ -448,12 +448,12 @@ static int set(struct cli *cli, const struct option_def *option, char *value, co
         return EXIT_FINE;
     case VALUE_SECRETS:
         add_text(field, must_strdup(value));
-        url_wipe(value);
+        hfi_url_wipe(value);
         return EXIT_FINE;
     case VALUE_SECRET:
         *(char **)field = must_strdup(value);
         if (field == &cli->args.store)
-            url_wipe(value);
+            hfi_url_wipe(value);
         else
             memset(value, '*', strlen(value));
         return EXIT_FINE;

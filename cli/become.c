@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replacing ourselves by the command, where nothing is held while it runs. Main thread. */
 #include "store.h"
+#include "util/handed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@ int become(struct cli *cli, struct cli_store *store)
     int error;
 
     setenv("HOLDFAST_STORE", store->for_child, 1);
+    if (store
+            ->handed) /* a run around us may have the same one; else a `holdfast` inside says why it has none */
+        setenv(HFI_HANDED_VARIABLE, "none", 0);
     for (size_t i = 0; i < PASSWORD_ENVS; i++)
         if (store->password_envs[i])
             unsetenv(store->password_envs[i]);

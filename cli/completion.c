@@ -11,6 +11,7 @@
 #include "completion.h"
 #include "store.h"
 #include "table.h"
+#include "util/profiles.h"
 
 #include <string.h>
 
@@ -400,8 +401,10 @@ int verb_completion(struct cli *cli)
     else if (strcmp(shell, "fish") == 0)
         print_fish();
     else if (strcmp(shell, "profiles") == 0) {
-        if (config_names(print_profile) != EXIT_FINE)
-            return EXIT_CONFIG;
+        hf_error err;
+
+        if (hfi_profiles_list(print_profile, &err) != HF_OK)
+            return say_failure(&err);
     } else
         return usage_error(cli, "no completion for '%s', only for bash, zsh and fish",
                            shown(shell));

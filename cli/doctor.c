@@ -3,6 +3,7 @@
  * the SQL of its tables. */
 #include "json.h"
 #include "look.h"
+#include "secret.h"
 #include "table.h"
 #include "wrap.h"
 
@@ -101,13 +102,13 @@ static int print_sql(struct cli *cli)
 
     if (code != EXIT_FINE)
         return code;
-    if (!url) {
+    if (strcmp(url, PLACE_BUILT_IN) == 0) {
+        free(url);
         say_error("no store: give the URL or profile of a database");
         return EXIT_CONFIG;
     }
     status = hf_sql_get_schema(url, &sql, &err);
-    explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     if (status == HF_OK)
         fputs(sql, stdout);
     hf_free(sql);

@@ -2,6 +2,7 @@
 /* `holdfast lock-sql NAME`: print the SQL that locks NAME inside a transaction of one's own. No server is connected to. */
 #include "holdfast/primitives.h"
 #include "json.h"
+#include "secret.h"
 #include "store.h"
 #include "table.h"
 
@@ -36,7 +37,8 @@ int verb_lock_sql(struct cli *cli)
         code = store_url(cli, NULL, &url);
     if (code != EXIT_FINE)
         return code;
-    if (!url) {
+    if (strcmp(url, PLACE_BUILT_IN) == 0) {
+        free(url);
         say_error("no database: give -S URL (the embedded store has no transactions)");
         return EXIT_CONFIG;
     }
@@ -49,8 +51,7 @@ int verb_lock_sql(struct cli *cli)
         code = print(cli, sql);
     else
         code = say_failure(&err);
-    explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     hf_free(sql);
     return code;
 }

@@ -4,7 +4,6 @@
 
 #include "util/clock.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,18 +21,12 @@
 #define DEPTH_MAX 16   /* outer runs that we ask */
 #define LATE_MS   1000 /* with -n: an outer run that is stopped does not answer */
 
-/* The fixed part of an inner run's first message; the name and the location follow. */
-struct hello {
-    uint32_t magic, kind, name_len, location_len;
-};
-
-static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_location);
+static int receive(int from, struct hfi_hello *ret_hello, char *ret_name, char *ret_location);
 static void add(struct nest *nest, int inner);
-static bool covers(const struct nest_hold *hold, const struct hello *hello, const char *name,
+static bool covers(const struct nest_hold *hold, const struct hfi_hello *hello, const char *name,
                    const char *location);
 static bool same_store(const char *a, const char *b);
-static bool is_ours(int fd, uint64_t inode);
-static int connect_to(int inherited, const struct nest_hold *wanted);
+static void hand_over(const struct nest *nest, int inner, const char *text);
 
 /* ---- the outer one ------------------------------------------------------------------ */
 
@@ -44,6 +37,7 @@ void nest_open(struct nest *nest, int64_t grace_ms)
     char *text;
     int pair[2];
 
+    unsetenv(HFI_HANDED_VARIABLE); /* of an outer run, with its store */
     nest->fd = nest->inherited = -1;
     nest->grace_ms = grace_ms < 1 ? 1 : grace_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)grace_ms;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
@@ -62,6 +56,9 @@ void nest_open(struct nest *nest, int64_t grace_ms)
     sprintf(text, "%d:%" PRIu64 "%s%s", nest->inherited, (uint64_t)about.st_ino, around ? "," : "",
             around ? around : "");
     setenv(NEST_VARIABLE, text, 1);
+    text[strcspn(text, ",")] = 0;
+    if (nest->handed)
+        setenv(HFI_HANDED_VARIABLE, text, 1);
     free(text);
 }
 
@@ -76,7 +73,7 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
                  size_t count)
 {
     char name[HF_NAME_MAX], location[NEST_LOCATION_MAX];
-    struct hello hello;
+    struct hfi_hello hello;
     int inner;
 
     while ((inner = receive(nest->fd, &hello, name, location)) != -1) {
@@ -85,6 +82,11 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
 
         if (inner < 0)
             continue; /* not understood, and there is no connection to answer on */
+        if (hello.magic == HFI_HANDED_MAGIC) {
+            hand_over(nest, inner, location);
+            close(inner);
+            continue;
+        }
         for (size_t i = 0; i < count && !granted; i++) {
             granted = covers(&holds[i], &hello, name, location);
             if (granted)
@@ -98,6 +100,20 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
 
         add(nest, inner);
     }
+}
+
+/* Only to this user, and to root, who may read our memory: a process of the command may have become
+ * another user, and has our descriptor still. */
+static void hand_over(const struct nest *nest, int inner, const char *text)
+{
+    struct ucred who = { .uid = (uid_t)-1 };
+    socklen_t len = sizeof who;
+
+    if (!nest->handed || strcmp(text, nest->store) != 0 ||
+        getsockopt(inner, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 ||
+        (who.uid != geteuid() && who.uid != 0))
+        return;
+    (void)!send(inner, nest->handed, strlen(nest->handed), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void add(struct nest *nest, int inner)
@@ -176,14 +192,14 @@ static int take_fd(struct msghdr *message)
 }
 
 /* Receive the connection of an inner run. -1: there is no message; -2: it was not valid. */
-static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_location)
+static int receive(int from, struct hfi_hello *ret_hello, char *ret_name, char *ret_location)
 {
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
     struct {
-        struct hello hello;
+        struct hfi_hello hello;
         char rest[HF_NAME_MAX + NEST_LOCATION_MAX];
     } body;
     struct iovec part = { &body, sizeof body };
@@ -200,8 +216,8 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
     if (len == 0 && fd < 0)
         return -1; /* every copy of the other end is closed */
     if ((size_t)len < sizeof body.hello || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-        body.hello.magic != MAGIC || body.hello.name_len > HF_NAME_MAX ||
-        body.hello.location_len >= NEST_LOCATION_MAX ||
+        (body.hello.magic != MAGIC && body.hello.magic != HFI_HANDED_MAGIC) ||
+        body.hello.name_len > HF_NAME_MAX || body.hello.location_len >= NEST_LOCATION_MAX ||
         sizeof body.hello + body.hello.name_len + body.hello.location_len != (size_t)len) {
         if (fd >= 0)
             close(fd);
@@ -221,7 +237,7 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
  * reader, it would wait for ever. Permits of a semaphore are counted, so an inner run takes its
  * own.
  */
-static bool covers(const struct nest_hold *hold, const struct hello *hello, const char *name,
+static bool covers(const struct nest_hold *hold, const struct hfi_hello *hello, const char *name,
                    const char *location)
 {
     bool kind = hold->kind != HF_KIND_SEMAPHORE &&
@@ -292,22 +308,12 @@ struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
     int64_t until_ms = wait_ms == HF_FOREVER ? INT64_MAX : hfi_after_ms(hfi_now_ms(), limit_ms);
 
     for (int depth = 0; at && *at && depth < DEPTH_MAX; depth++) {
-        char *end;
-        long fd;
-        uint64_t inode;
-        int connection;
+        struct hfi_hello hello = { MAGIC, (uint32_t)wanted->kind, (uint32_t)wanted->name_len,
+                                   (uint32_t)strlen(wanted->location) };
+        int fd = hfi_handed_fd(&at);
+        int connection =
+            fd < 0 ? -1 : hfi_handed_connect(fd, &hello, wanted->name, wanted->location);
 
-        if (!isdigit((unsigned char)*at))
-            break;
-        fd = strtol(at, &end, 10);
-        if (*end != ':' || !isdigit((unsigned char)end[1]))
-            break;
-        inode = strtoull(end + 1, &end, 10);
-        at = *end == ',' ? end + 1 : NULL;
-
-        if (fd > INT32_MAX || !is_ours((int)fd, inode))
-            continue;
-        connection = connect_to((int)fd, wanted);
         if (connection < 0)
             continue;
         if (answered(connection, until_ms, signals, &answer)) {
@@ -319,52 +325,6 @@ struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
             return answer;
     }
     return answer;
-}
-
-/* The number may have been given to something else since. */
-static bool is_ours(int fd, uint64_t inode)
-{
-    struct stat about;
-    int type = 0;
-    socklen_t len = sizeof type;
-
-    return fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode) && about.st_ino == inode &&
-           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
-}
-
-/* Our end of a new connection. -1: nobody is at the other end of `inherited`. */
-static int connect_to(int inherited, const struct nest_hold *wanted)
-{
-    struct hello hello = { MAGIC, (uint32_t)wanted->kind, (uint32_t)wanted->name_len,
-                           (uint32_t)strlen(wanted->location) };
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec parts[] = { { &hello, sizeof hello },
-                             { (void *)(uintptr_t)wanted->name, wanted->name_len },
-                             { (void *)(uintptr_t)wanted->location, hello.location_len } };
-    struct msghdr message = {
-        .msg_iov = parts, .msg_iovlen = 3, .msg_control = &control, .msg_controllen = sizeof control
-    };
-    int pair[2];
-    ssize_t sent;
-
-    if (hello.location_len >= NEST_LOCATION_MAX ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
-        return -1;
-
-    memset(&control, 0, sizeof control);
-    control.header.cmsg_level = SOL_SOCKET;
-    control.header.cmsg_type = SCM_RIGHTS;
-    control.header.cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(&control.header), &pair[1], sizeof(int));
-    sent = sendmsg(inherited, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    close(pair[1]);
-    if (sent > 0)
-        return pair[0];
-    close(pair[0]);
-    return -1;
 }
 
 bool nest_hear(int fd, struct nest_message *ret_message)

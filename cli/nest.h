@@ -22,6 +22,9 @@
  * A run of a version without `grace` sends 0 there and ignores what it receives: under such an
  * outer run an inner one uses a grace that fits every ttl (NEST_GRACE_UNTOLD_MS).
  *
+ * A process of the command may also ask for the complete URL of the store, whose password is not in
+ * its environment (util/handed.h). That connection ends with the answer.
+ *
  * An environment variable that outlived its run, or that was set by hand, has no effect: the
  * descriptor must be that very socket, and its other end must answer.
  */
@@ -30,11 +33,12 @@
 
 #include "cli.h"
 #include "signals.h"
+#include "util/handed.h"
 
 #include <sys/types.h>
 
 #define NEST_VARIABLE     "HOLDFAST_RUN_FD"
-#define NEST_LOCATION_MAX 4200
+#define NEST_LOCATION_MAX HFI_HANDED_LOCATION_MAX
 
 #define NEST_GRACE_UNTOLD_MS (HF_TTL_MIN_MS / 3)
 
@@ -70,6 +74,9 @@ struct nest {
     pid_t *pids;   /* of each */
     size_t inner_count;
     uint32_t grace_ms;
+    const char *store,
+        *handed; /* what the command has as HOLDFAST_STORE, and the complete URL; NULL:
+                                   they are the same. Kept by the caller */
 };
 
 /* Open the pair and put it into the environment. Without descriptors there is no nesting, and no

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that come with the command (holdfast-bench, holdfast-top, ...): beside us, as in a build, or in libexec. */
 #include "cli.h"
+#include "secret.h"
 #include "store.h"
 
 #include <errno.h>
@@ -62,13 +63,11 @@ static int put_store(const struct cli *cli, const char *spec, int fd)
         name = secure_getenv("HOLDFAST_STORE");
     if (!name || strchr(name, ':'))
         name = "";
-    if (!put(fd, name) || !put(fd, url ? url : "")) {
+    if (!put(fd, name) || !put(fd, url)) {
         say_error("no memory for the list of stores: %s", strerror(errno));
         code = EXIT_INTERNAL;
     }
-    if (url)
-        explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     return code;
 }
 
@@ -84,6 +83,17 @@ static int put_stores(const struct cli *cli, int fd)
     return code;
 }
 
+/* The program has the URL in its descriptor; what it starts itself gets no password. */
+static void leave_no_secret(void)
+{
+    const char *url = secure_getenv("HOLDFAST_STORE");
+    char *clean = url && hfi_url_has_secret(url) ? url_without_secrets(url) : NULL;
+
+    if (clean)
+        setenv("HOLDFAST_STORE", clean, 1);
+    free(clean);
+}
+
 int program_see(struct cli *cli, const char *program, char **arguments)
 {
     char first[32];
@@ -96,6 +106,7 @@ int program_see(struct cli *cli, const char *program, char **arguments)
         return EXIT_INTERNAL;
     }
     code = put_stores(cli, fd);
+    leave_no_secret();
     if (code != EXIT_FINE || lseek(fd, 0, SEEK_SET) != 0) {
         close(fd);
         return code != EXIT_FINE ? code : EXIT_INTERNAL;

@@ -6,6 +6,7 @@
 #include "grid.h"
 #include "holdfast/redis.h"
 #include "look.h"
+#include "secret.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -211,12 +212,12 @@ int verb_redlock(struct cli *cli)
     code = store_url(cli, NULL, &url);
     if (code != EXIT_FINE)
         return code;
-    if (!url) {
+    if (strcmp(url, PLACE_BUILT_IN) == 0) {
+        free(url);
         say_error("no store: give the Redlock URL or its profile with -S");
         return EXIT_CONFIG;
     }
     code = status ? show_status(cli, url) : join(cli, url);
-    explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     return code;
 }

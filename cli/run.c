@@ -477,6 +477,12 @@ static int execute(struct run *run)
     return run->hooks->ended ? run->hooks->ended(run, code) : code;
 }
 
+/* With hooks->acquire it is no lease of the name. */
+bool run_shares(const struct run *run)
+{
+    return run->lease && !run->hooks->acquire;
+}
+
 /* Start the command, supervise it, and hold the lease for --min-hold. Returns its exit code. */
 static int execute_command(struct run *run)
 {
@@ -484,8 +490,12 @@ static int execute_command(struct run *run)
     json_t *event;
     int error;
 
-    if (run->lease && !run->hooks->acquire) /* else it is no lease of the name */
+    run->nest.store = run->store.for_child;
+    run->nest.handed = run->store.handed;
+    if (run_shares(run) || run->nest.handed)
         nest_open(&run->nest, grace_if_killed(run));
+    else
+        unsetenv(HFI_HANDED_VARIABLE); /* of an outer run, with its store */
     set_environment(run);
     kin_begin(&run->kin);
     error = child_start(&run->child, args->command, &run->signals);

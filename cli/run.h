@@ -88,6 +88,8 @@ struct run {
     int die_of; /* a signal typed at the terminal that ended the command or us; 0: none */
 };
 
+/* May an inner run share our lease? */
+bool run_shares(const struct run *run);
 /* From the options to the exit code. */
 int run_under(struct cli *cli, const struct run_hooks *hooks);
 /* The attempts to write something at the end; all zero before the first. */

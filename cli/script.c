@@ -5,6 +5,7 @@
  */
 #include "holdfast/redis.h"
 #include "json.h"
+#include "secret.h"
 #include "store.h"
 #include "table.h"
 
@@ -407,13 +408,13 @@ static int stop(struct cli *cli)
 
     if (code != EXIT_FINE)
         return code;
-    if (!url) {
+    if (strcmp(url, PLACE_BUILT_IN) == 0) {
+        free(url);
         say_error("no store: give the URL of a Redis or its profile with -S");
         return EXIT_CONFIG;
     }
     status = hf_script_kill(url, cli->args.wait_ms, &err);
-    explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     if (status == HF_OK)
         return EXIT_FINE;
     if (status == HF_UNSUPPORTED) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which store? -S, else HOLDFAST_STORE, else the config file's default, else
- * the embedded default of the library. What contains a ':' is a URL, anything
- * else the name of a profile. The config file is read only if it is needed: a
- * URL must work, and fast, whatever state the config file is in.
+ * Which store? -S, else what hf_open(NULL) means: util/place.h has the rule. Here is what the
+ * command does beside it: secrets stay with it, and a child gets what leads to the same store.
  */
 #include "store.h"
 
 #include "secret.h"
 #include "util/clock.h"
+#include "util/handed.h"
+#include "util/place.h"
 #include "within.h"
 
 #include <limits.h>
@@ -17,13 +17,11 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define BUILT_IN    "the built-in default"
 #define OLD_DEFAULT "/var/lib/holdfast" /* of all users, until version 0.1 */
 #define SHARED      "?shared=group"     /* in a location of the library and in a URL */
 
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
-static int from_profile(const char *name, struct cli_store *store, char **ret_url);
-static void note_password_envs(struct cli_store *store, const char *url);
+static void keep_secrets(struct cli_store *store, const struct hfi_place *place);
 static int check_relative(const struct cli *cli, const char *url, const char *source);
 static bool is_embedded(const char *url);
 static char *url_of_location(const char *location);
@@ -88,16 +86,14 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
         code = check_relative(cli, url, store.source);
     if (code != EXIT_FINE) {
         store_leave(&store);
-        free(url);
+        secret_free(url);
         return code;
     }
 
     status = reach(cli, url, flags, &store, &made, &err);
     if (status == HF_NOT_FOUND && flags & HF_OPEN_FLAG_EXISTING)
         note_absent(&store, url, &err);
-    if (url)
-        explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     wipe_environment(&store);
     if (store.absent[0]) {
         *ret_store = store;
@@ -117,7 +113,7 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
     }
     say_more(cli, "store %s (engine %s), from %s", shown(store.info.location), store.info.engine,
              store.source);
-    if (strcmp(store.source, BUILT_IN) == 0 && access(OLD_DEFAULT "/store", F_OK) == 0 &&
+    if (strcmp(store.source, HFI_BUILT_IN) == 0 && access(OLD_DEFAULT "/store", F_OK) == 0 &&
         strncmp(store.info.location, "file:" OLD_DEFAULT, strlen("file:" OLD_DEFAULT)) != 0)
         say_more(cli, "there is another store in " OLD_DEFAULT
                       ", the default of an older version; see holdfast-engines(7)");
@@ -142,7 +138,7 @@ static void wipe_environment(const struct cli_store *store)
     for (size_t i = 0; i < PASSWORD_ENVS; i++)
         env_wipe(store->password_envs[i]);
     if (url && strchr(url, ':'))
-        url_wipe(url);
+        hfi_url_wipe(url);
 }
 
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
@@ -159,11 +155,9 @@ int store_find(const struct cli *cli, struct cli_store *ret_store)
 {
     char *url = NULL;
     int code = store_url(cli, NULL, &url);
-    bool embedded = is_embedded(url);
+    bool embedded = url && is_embedded(url);
 
-    if (url)
-        explicit_bzero(url, strlen(url));
-    free(url);
+    secret_free(url);
     if (code != EXIT_FINE)
         return code;
     code = embedded ? store_look(cli, NULL, ret_store) : store_open(cli, NULL, ret_store);
@@ -183,8 +177,7 @@ static bool has_scheme(const char *words, const char *url)
     return false;
 }
 
-/* The library's text "no store yet at LOCATION" is all that is known of the store. NULL: the
- * default, an embedded one. */
+/* The library's text "no store yet at LOCATION" is all that is known of the store. */
 static void note_absent(struct cli_store *store, const char *url, const hf_error *err)
 {
     const char *place = strstr(err->text, " at ");
@@ -193,7 +186,7 @@ static void note_absent(struct cli_store *store, const char *url, const hf_error
     snprintf(store->absent, sizeof store->absent, "%s", place ? place + strlen(" at ") : "?");
     store->info.engine = "?";
     for (size_t i = 0; (info = hf_engine_get(i)); i++)
-        if (has_scheme(info->schemes, url ? url : "file:"))
+        if (has_scheme(info->schemes, url))
             store->info.engine = info->name;
 }
 
@@ -224,8 +217,9 @@ static void close_with(struct cli_store *store, uint64_t flags)
     if (store->store)
         hf_close(store->store, flags);
     free(store->for_child);
+    secret_free(store->handed);
     store->store = NULL;
-    store->for_child = NULL;
+    store->for_child = store->handed = NULL;
     for (size_t i = 0; i < PASSWORD_ENVS; i++)
         free(store->password_envs[i]);
     memset(store->password_envs, 0, sizeof store->password_envs);
@@ -290,10 +284,9 @@ static char *url_of_location(const char *location)
 
 /* ---- relative paths --------------------------------------------------------------- */
 
-/* NULL: the default, which is embedded. */
 static bool is_embedded(const char *url)
 {
-    return !url || strncasecmp(url, "file:", 5) == 0;
+    return strncasecmp(url, "file:", 5) == 0;
 }
 
 /*
@@ -302,7 +295,7 @@ static bool is_embedded(const char *url)
  */
 static int check_relative(const struct cli *cli, const char *url, const char *source)
 {
-    const char *rest = url && is_embedded(url) ? url + strlen("file:") : "/";
+    const char *rest = is_embedded(url) ? url + strlen("file:") : "/";
     char here[PATH_MAX], *begin;
 
     if (*rest == '/' || *rest == 0 || *rest == '?')
@@ -327,60 +320,36 @@ static int check_relative(const struct cli *cli, const char *url, const char *so
 
 /* ---- choosing ----------------------------------------------------------------- */
 
-/* *ret_url: a copy for the caller to wipe and free; NULL: the library's default. */
+/* *ret_url: a copy for secret_free(). */
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url)
 {
-    const char *source = "the command line";
+    struct hfi_place place;
+    hf_error err;
 
-    if (!spec)
-        spec = cli->args.store;
-    if (!spec) {
-        spec = secure_getenv("HOLDFAST_STORE");
-        source = "HOLDFAST_STORE";
-    }
-    if (!spec)
-        return from_profile(NULL, store, ret_url);
-    if (!*spec) {
-        say_error("the store from %s is empty: give a URL or the name of a profile", source);
-        return EXIT_CONFIG;
-    }
-    if (!strchr(spec, ':'))
-        return from_profile(spec, store, ret_url);
-
-    snprintf(store->source, sizeof store->source, "%s", source);
-    store->for_child = url_without_secrets(spec);
-    note_password_envs(store, spec);
-    *ret_url = must_strdup(spec);
+    if (hfi_place_find(spec ? spec : cli->args.store, "the command line", &place, &err) != HF_OK)
+        return say_failure(&err);
+    snprintf(store->source, sizeof store->source, "%s", place.source);
+    if (strcmp(place.source, HFI_BUILT_IN) != 0)
+        keep_secrets(store, &place);
+    *ret_url = must_strdup(place.url);
+    hfi_place_done(&place);
     return EXIT_FINE;
 }
 
-/* A child shall not inherit them. */
-static void note_password_envs(struct cli_store *store, const char *url)
+/* A child gets no secret: none in HOLDFAST_STORE, and no variable that holds one. A `holdfast` in it
+ * asks us for the complete URL. */
+static void keep_secrets(struct cli_store *store, const struct hfi_place *place)
 {
-    store->password_envs[1] = url_param(url, "password_env");
-    store->password_envs[2] = url_param(url, "sentinel_password_env");
-}
+    bool secret = place->has_password || hfi_url_has_secret(place->url);
 
-static int from_profile(const char *name, struct cli_store *store, char **ret_url)
-{
-    struct profile profile;
-    int code = config_profile(name, &profile);
-
-    if (code != EXIT_FINE)
-        return code;
-    if (!profile.url) {
-        snprintf(store->source, sizeof store->source, BUILT_IN);
-        return EXIT_FINE;
-    }
-
-    snprintf(store->source, sizeof store->source, "%s", profile.file);
-    if (profile.password_env)
-        store->password_envs[0] = must_strdup(profile.password_env);
-    note_password_envs(store, profile.url);
-    if (profile.has_password || url_has_secret(profile.url))
-        store->for_child = must_strdup(profile.name);
+    if (place->password_env)
+        store->password_envs[0] = must_strdup(place->password_env);
+    store->password_envs[1] = hfi_url_value(place->url, "password_env");
+    store->password_envs[2] = hfi_url_value(place->url, "sentinel_password_env");
+    if (secret && place->instead)
+        store->for_child = must_strdup(place->instead);
     else
-        store->for_child = must_strdup(profile.url);
-    *ret_url = profile.url;
-    return EXIT_FINE;
+        store->for_child = url_without_secrets(place->url);
+    if (secret || store->password_envs[1])
+        store->handed = url_with_its_password(place->url);
 }

@@ -5,13 +5,16 @@
 
 #include "cli.h"
 
-#define PASSWORD_ENVS 3 /* of a profile, and two of a URL */
+#define PLACE_BUILT_IN "file:"
+#define PASSWORD_ENVS  3 /* of a profile, and two of a URL */
 
 struct cli_store {
     hf_store *store;
     hf_store_info info;
-    char source[128]; /* for people: what chose it ("-S", "HOLDFAST_STORE", ...) */
+    char source[240]; /* for people: what chose it ("-S", "HOLDFAST_STORE", ...) */
     char *for_child;  /* what a child gets as HOLDFAST_STORE: no secret in it */
+    char *handed;     /* the complete URL, for a `holdfast` in the command (util/handed.h); NULL:
+                         for_child is enough */
     char *password_envs[PASSWORD_ENVS]; /* variables that hold a secret; NULL: none */
     char absent[HF_ERROR_TEXT_MAX];     /* store_look(): there is no store yet; where it would be */
 };
@@ -31,7 +34,8 @@ int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_st
 /* For verbs that only read, remove or end something: no embedded store is created for them. If
  * there is none, a message says so, `store` is NULL, `absent` is set, and the code is EXIT_FINE. */
 int store_find(const struct cli *cli, struct cli_store *ret_store);
-/* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
+/* Which store it would be, without opening it: a URL for secret_free(), PLACE_BUILT_IN for the
+ * built-in default. */
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
 /* "file:PATH", PATH escaped as a URL needs it; free it. */
 char *url_of_path(const char *path, bool shared);
@@ -55,24 +59,5 @@ int become(struct cli *cli, struct cli_store *store);
  * and this may return NULL. */
 struct connecting *connecting_begin(const struct cli *cli, const char *to);
 void connecting_end(struct connecting *connecting);
-
-/* ---- config.c -------------------------------------------------------------- */
-
-struct profile {
-    char *name;
-    char *url; /* complete, a password in it */
-    bool has_password;
-    char *password_env;
-    char file[128]; /* where it came from */
-};
-
-/*
- * Look up a profile, or with NULL the default one. EXIT_FINE: *ret_profile is
- * set; its url is NULL if there is no default. EXIT_CONFIG after a message:
- * unreadable or bad config, unknown profile, no password.
- */
-int config_profile(const char *name, struct profile *ret_profile);
-/* The name of every profile. EXIT_FINE, or EXIT_CONFIG after a message. */
-int config_names(void (*call)(const char *name));
 
 #endif

@@ -277,7 +277,7 @@ static void wait_for_events(struct run *run, int64_t until_ms)
 
 static void hear_inner(struct run *run, int events)
 {
-    nest_accept(&run->nest, run->holds, run->tokens, run->count);
+    nest_accept(&run->nest, run->holds, run->tokens, run_shares(run) ? run->count : 0);
     if (events & (POLLHUP | POLLERR))
         nest_hang_up(&run->nest); /* nobody has the other end any more */
 }

@@ -94,6 +94,10 @@ func (a *arena) text(s string) *C.char {
 	if s == "" {
 		return nil
 	}
+	return a.textOrEmpty(s)
+}
+
+func (a *arena) textOrEmpty(s string) *C.char {
 	for i := 0; i < len(s); i++ {
 		if s[i] == 0 {
 			a.bad = true

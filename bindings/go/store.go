@@ -69,9 +69,20 @@ func OpenOnce() OpenOption { return func(o *openOptions) { o.flags |= C.HF_OPEN_
 // OpenNoWait does not wait for the server: [Open] returns at once, and the calls wait.
 func OpenNoWait() OpenOption { return func(o *openOptions) { o.flags |= C.HF_OPEN_FLAG_NO_WAIT } }
 
-// Open opens the store at url: "file:/path", "redis://host", ... (see holdfast-engines(7)). "" is
-// the default embedded store of the user. It blocks a thread until the server has answered.
+// Open opens the store at url: "file:/path", "redis://host", ... (see holdfast-engines(7)), or the
+// name of a profile. "" is an error. It blocks a thread until the server has answered.
 func Open(ctx context.Context, url string, options ...OpenOption) (*Store, error) {
+	return openWithin(ctx, &url, options)
+}
+
+// OpenDefault opens the store that the command holdfast uses without -S: that of the variable
+// HOLDFAST_STORE, else of the "default" of the configuration file, else the user's own embedded
+// store. [Info].Source says which of these it was.
+func OpenDefault(ctx context.Context, options ...OpenOption) (*Store, error) {
+	return openWithin(ctx, nil, options)
+}
+
+func openWithin(ctx context.Context, url *string, options []OpenOption) (*Store, error) {
 	if ctx.Err() != nil {
 		return nil, endedBy(ctx, OK)
 	}
@@ -109,7 +120,7 @@ func Open(ctx context.Context, url string, options ...OpenOption) (*Store, error
 	}
 }
 
-func open(url string, o openOptions) (*Store, error) {
+func open(url *string, o openOptions) (*Store, error) {
 	var a arena
 	defer a.release()
 	options := C.hf_open_options{
@@ -118,7 +129,10 @@ func open(url string, o openOptions) (*Store, error) {
 		label:        a.text(o.label),
 		flags:        o.flags,
 	}
-	target := a.text(url)
+	var target *C.char
+	if url != nil {
+		target = a.textOrEmpty(*url)
+	}
 	if a.bad {
 		return nil, newError(ErrInvalid, "a text has a NUL in it")
 	}
@@ -268,6 +282,7 @@ type Info struct {
 	MinTTL     time.Duration
 	MaxTTL     time.Duration // 0: no limit
 	Lacks      []Lack
+	Source     string // what chose it: "the caller", "HOLDFAST_STORE", "profile NAME in FILE" or "the built-in default"
 }
 
 // Info says what this store is.
@@ -285,6 +300,7 @@ func (s *Store) Info() (Info, error) {
 		MinTTL:     goDuration(info.min_ttl_ms),
 		MaxTTL:     goDuration(info.max_ttl_ms),
 		Lacks:      lacksOf(info.lacks),
+		Source:     goText(info.source),
 	}, nil
 }
 

@@ -105,7 +105,11 @@ export interface OpenOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Open the store at `url`: `file:/path`, `redis://host`, ... Without a URL: the default embedded store of the user. */
+/**
+ * Open the store at `url`: `file:/path`, `redis://host`, ..., or the name of a profile. Without a URL it is the store that the
+ * command `holdfast` uses without -S: the variable HOLDFAST_STORE, else the `default` of the configuration file, else the user's
+ * own embedded store. An empty text is an error.
+ */
 export function open(url?: string | null, options?: OpenOptions): Promise<Store>;
 /** All engines, whether they are available, and what they promise. */
 export function engines(): EngineInfo[];
@@ -159,6 +163,8 @@ export interface StoreInfo {
   maxTtl: number;
   /** What it cannot do, and why. */
   lacks: Lack[];
+  /** What chose it: "the caller", "HOLDFAST_STORE", "profile NAME in FILE" or "the built-in default". */
+  source: string;
 }
 
 /** Durations in ms, counted by their length. */

@@ -40,19 +40,22 @@ note "A was not dead but slow: both worked, and then A deleted the row of B. Not
 sql B "DROP TABLE database_lock" >/dev/null
 
 part "Holdfast in the same database: it waits in line, and a lease expires."
-handle=$(holdfast lock seed/one --ttl 10m)
+handle=$(holdfast lock seed/one --ttl 10m) || fail "holdfast lock: $?"
 holdfast run -n -q seed/one -- true 2>/dev/null
 is $? 75
-holdfast unlock seed/one --lease "$handle"
+holdfast unlock seed/one --lease "$handle" || fail "holdfast unlock: $?"
 note "A has it. B does not want to wait (-n): exit code 75, and no error of a database."
-holdfast lock seed/one --ttl 2s >/dev/null # its handle is thrown away: nobody will release or renew this lease
-holdfast run -w 5m seed/one -- echo "  A is never heard of again. B waits, and gets it when the lease of A has expired."
+# Its handle is thrown away: nobody will release or renew this lease.
+holdfast lock seed/one --ttl 2s >/dev/null || fail "holdfast lock: $?"
+holdfast run -w 5m seed/one -- echo "  A is never heard of again. B waits, and gets it when the lease of A has expired." ||
+    fail "holdfast run: $?"
 
 part "It is reentrant, and only its holder gives it back."
-holdfast run seed/one -- holdfast run seed/one -- echo "  A run inside a run of the same name does not wait for itself."
-handle=$(holdfast lock seed/one --ttl 10m)
+holdfast run seed/one -- holdfast run seed/one -- echo "  A run inside a run of the same name does not wait for itself." ||
+    fail "holdfast run in holdfast run: $?"
+handle=$(holdfast lock seed/one --ttl 10m) || fail "holdfast lock: $?"
 holdfast unlock seed/one --lease "00000000000000000000000000000000-1" 2>/dev/null && fail "released by a stranger"
 holdfast renew seed/one --lease "$handle" -q || fail "the holder has lost it"
-holdfast unlock seed/one --lease "$handle"
+holdfast unlock seed/one --lease "$handle" || fail "holdfast unlock: $?"
 note "Without the handle nobody can release it. A holder that is slow and has lost it is told, and its token is too old"
 note "for everything that compares tokens: optimistic.sh."

@@ -218,13 +218,19 @@ typedef struct hf_open_options {
 
 /*
  * Blocks: up to open_wait_ms. Callbacks: none. After fork: works.
- * Open the store at `url`: "file:/path", "redis://host", ... (holdfast-engines(7)). NULL or "" is
- * the default embedded store. It belongs to one user and does not depend on the environment: it is
- * the URL in /etc/holdfast/store, else ~/.local/state/holdfast by the passwd entry of the
- * effective user. If a process opens the same embedded store twice, it has two handles of one
- * store.
+ * Open the store at `url`: "file:/path", "redis://host", ... (holdfast-engines(7)). A text without a
+ * colon is the name of a profile of the configuration file (holdfast(1)). NULL is the store that the
+ * command `holdfast` uses without -S: that of the environment variable HOLDFAST_STORE, else of the
+ * `default` of the configuration file, else the default embedded store. That one belongs to one user:
+ * it is the URL in /etc/holdfast/store, else ~/.local/state/holdfast by the passwd entry of the
+ * effective user. A set-user-ID program does not read the environment. hf_store_get() says what chose
+ * the store. If a process opens the same embedded store twice, it has two handles of one store.
  *
- * HF_CONFIG: the URL is wrong; the text names the part and its byte. HF_DENIED: the server refused
+ * `holdfast run` leaves no password in HOLDFAST_STORE. In its command, this call asks it for the
+ * complete URL, if `url` is NULL or has the text of that variable (holdfast-run(1)).
+ *
+ * HF_CONFIG: the URL is wrong; the text names the part and its byte. Or it is empty, there is no such
+ * profile, or the configuration file is wrong; the text names file and line. HF_DENIED: the server refused
  * the user, or other users may write to an embedded store whose URL does not say shared=group.
  * HF_UNAVAILABLE: the server did not answer within open_wait_ms. HF_FULL, HF_VERSION, HF_CORRUPT:
  * the store cannot be used. HF_UNSUPPORTED: the module of the engine is not installed or cannot be
@@ -310,7 +316,10 @@ typedef struct hf_store_info {
     int64_t min_ttl_ms;
     int64_t max_ttl_ms; /* no grant and no renewal lasts longer; 0: no limit */
     const hf_engine_lack *lacks;
-    uint64_t reserved[4];
+    /* What chose this store, for people: "the caller", "HOLDFAST_STORE", "profile NAME in FILE" or "the
+     * built-in default"; lives as long as the store. */
+    const char *source;
+    uint64_t reserved[3];
 } hf_store_info;
 #define HF_STORE_INFO_INIT HF_INIT(hf_store_info)
 

@@ -307,7 +307,7 @@ static void name_of_url(struct see_source *source, const char *url)
         host = "***";
         len = 3;
     }
-    if (!*url)
+    if (!*url || strcmp(url, "file:") == 0)
         snprintf(source->location, sizeof source->location, "the default store");
     else
         snprintf(source->location, sizeof source->location, "%.*s%s%.*s",
@@ -341,7 +341,7 @@ struct see_source *see_source_start(const struct see_source_options *options)
     pthread_condattr_destroy(&monotonic);
     source->changed = options->changed;
     source->arg = options->arg;
-    source->url = strdup(url);
+    source->url = options->url ? strdup(url) : NULL;
     source->label = options->label ? strdup(options->label) : NULL;
     name_of_url(source, url);
     snprintf(source->name, sizeof source->name, "%s",
@@ -351,7 +351,7 @@ struct see_source *see_source_start(const struct see_source_options *options)
                                              .location = source->location,
                                              .engine = source->engine };
     source->model.since_ms = see_now_ms();
-    if (!source->url || (options->label && !source->label) ||
+    if ((options->url && !source->url) || (options->label && !source->label) ||
         hf_cancel_open(&source->cancel) != HF_OK ||
         pthread_create(&source->thread, NULL, source_main, source) != 0) {
         free_source(source);

@@ -12,8 +12,8 @@
 struct see_source;
 
 struct see_source_options {
-    const char *name; /* for people: the profile; NULL or "": made of the URL */
-    const char *url; /* NULL or "": the built-in default. Copied; wiped when the source is closed */
+    const char *name;  /* for people: the profile; NULL or "": made of the URL */
+    const char *url;   /* NULL: as hf_open(NULL). Copied; wiped when the source is closed */
     const char *label; /* what `ask` tells a holder; NULL: the library's default */
     /* Called without a lock, on the source's thread, after the model may have changed. It must not block. NULL: none. */
     void (*changed)(void *arg);

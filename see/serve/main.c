@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* holdfast-serve: what is checked before it listens, what is started, and in which order it ends. */
 #include "options.h"
+#include "util/url_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -206,6 +207,17 @@ static int run(struct server *server, const struct options *options)
     return code;
 }
 
+/* A copy of a URL, which is kept for ever; the password in the original, which ps(1) shows, is
+ * overwritten. */
+static const char *secret_copy(char *url)
+{
+    const char *copy = url ? strdup(url) : NULL;
+
+    if (copy)
+        hfi_url_wipe(url);
+    return copy;
+}
+
 static const char *find_stores(const struct options *options, struct see_stores *ret_stores)
 {
     struct see_stores stores = { .count = 0 };
@@ -214,13 +226,11 @@ static const char *find_stores(const struct options *options, struct see_stores 
         return see_stores_read(options->stores_fd, ret_stores);
     for (size_t i = 0; i < options->store_count; i++) {
         stores.items[stores.count].name = "";
-        stores.items[stores.count++].url = options->stores[i];
+        stores.items[stores.count++].url = secret_copy(options->stores[i]);
     }
     if (stores.count == 0) {
-        const char *url = getenv("HOLDFAST_STORE");
-
         stores.items[0].name = "";
-        stores.items[0].url = url ? url : "";
+        stores.items[0].url = secret_copy(getenv("HOLDFAST_STORE"));
         stores.count = 1;
     }
     *ret_stores = stores;

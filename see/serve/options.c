@@ -76,7 +76,7 @@ static int number(const char *option, const char *text, uint64_t min, uint64_t m
     return wrong ? usage(option, wrong) : -1;
 }
 
-static int take(struct options *options, int option, const char *value)
+static int take(struct options *options, int option, char *value)
 {
     uint64_t count = 0;
     const char *wrong;

@@ -16,7 +16,7 @@ struct options {
     bool allow_insecure;
     struct limits limits;
     int stores_fd; /* -1: none: a URL of --store */
-    const char *stores[SEE_STORES_MAX];
+    char *stores[SEE_STORES_MAX];
     size_t store_count;
 };
 

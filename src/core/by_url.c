@@ -6,6 +6,7 @@
 #include "core/registry.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/place.h"
 
 #include <string.h>
 
@@ -30,6 +31,7 @@ hf_status hfi_by_url_open(struct hfi_by_url *at, const char *url, const char *ki
                           hf_error *err)
 {
     const struct hfi_engine *engine;
+    struct hfi_place place;
     hf_status status;
 
     if (!url || !*url)
@@ -37,7 +39,11 @@ hf_status hfi_by_url_open(struct hfi_by_url *at, const char *url, const char *ki
     hfi_alloc_seal();
     hfi_error_clear(err);
     at->conf = NULL;
-    status = hfi_url_parse(url, &at->url, err);
+    status = hfi_place_find(url, HFI_PLACE_CALLER, &place, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_url_parse(place.url, &at->url, err);
+    hfi_place_done(&place);
     if (status != HF_OK)
         return status;
     status = hfi_registry_find(at->url.scheme, &engine, err);

@@ -16,7 +16,7 @@ struct hfi_by_url {
     const void *extension; /* the struct of the kind that was asked for */
 };
 
-/* Read `url`, whose engine must have the extension `kind`, a struct of `size` bytes: else HF_UNSUPPORTED, or HF_VERSION. After
+/* Read `url`, a URL or a profile, whose engine must have the extension `kind`, a struct of `size` bytes: else HF_UNSUPPORTED, or HF_VERSION. After
  * HF_OK hfi_by_url_close() is due. */
 hf_status hfi_by_url_open(struct hfi_by_url *at, const char *url, const char *kind, size_t size,
                           hf_error *err);

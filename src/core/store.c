@@ -12,6 +12,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/place.h"
 #include "util/process.h"
 #include "util/text.h"
 
@@ -23,9 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_URL "file:"
-#define USER_MAX    64
-#define NAME_SHOWN  200 /* in errors: leaves room for the reason */
+#define USER_MAX   64
+#define NAME_SHOWN 200 /* in errors: leaves room for the reason */
 
 struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
                                 .kind = HFI_KIND_STORE };
@@ -36,8 +36,8 @@ static int64_t hfi_try_wait(enum hfi_drive_kind drive)
     return drive == HFI_EVENT ? 50 : 200;
 }
 
-static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
-                          hf_error *err);
+static hf_status open_place(const struct hfi_place *place, const hf_open_options *options,
+                            hf_store **ret_store, hf_error *err);
 struct own_conf;
 static hf_status read_url(struct hfi_url *url, const struct hfi_engine *engine,
                           struct own_conf *ret_own, struct hfi_conf **ret_conf, hf_error *err);
@@ -52,6 +52,8 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
                   hf_error *err)
 {
     hf_open_options whole = HF_OPEN_OPTIONS_INIT;
+    struct hfi_place place;
+    hf_status status;
 
     if (!ret_store)
         return hfi_error_set(err, HF_INVALID, 0, "ret_store: NULL");
@@ -69,7 +71,12 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
 
     hfi_alloc_seal();
     hfi_ok(err);
-    return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
+    status = hfi_place_find(url, HFI_PLACE_CALLER, &place, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_place_explain(&place, open_place(&place, &whole, ret_store, err), err);
+    hfi_place_done(&place);
+    return status;
 }
 
 /* The parameters that core itself reads from every URL. */
@@ -91,8 +98,8 @@ static const struct hfi_param own_params[] = {
     { .name = NULL },
 };
 
-static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
-                          hf_error *err)
+static hf_status open_place(const struct hfi_place *place, const hf_open_options *options,
+                            hf_store **ret_store, hf_error *err)
 {
     const struct hfi_engine *engine;
     struct hfi_store *store = NULL;
@@ -100,7 +107,7 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
     struct own_conf own;
     struct hfi_url url;
     int64_t wait_ms = options->open_wait_ms ? options->open_wait_ms : HFI_OPEN_WAIT_MS;
-    hf_status status = hfi_url_parse(text, &url, err);
+    hf_status status = hfi_url_parse(place->url, &url, err);
 
     if (status != HF_OK)
         return status;
@@ -113,6 +120,7 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
     if (status == HF_OK) {
         init(store, engine);
         set_label(store->label, options->label);
+        snprintf(store->source, sizeof store->source, "%s", place->source);
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
         store->host.existing = options->flags & HF_OPEN_FLAG_EXISTING;
         store->host.open_once = options->flags & HF_OPEN_FLAG_ONCE;
@@ -399,6 +407,7 @@ hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
     info.min_ttl_ms = hfi_ttl_least(promises);
     info.max_ttl_ms = atomic_load(&store->host.max_ttl_ms);
     info.lacks = hfi_lacks(promises);
+    info.source = store->source;
     info.size = size;
     memcpy(ret_info, &info, size < sizeof info ? size : sizeof info);
     hfi_store_leave(store);

@@ -31,6 +31,7 @@
 #include "deadlock/detector.h"
 #include "deadlock/session.h"
 #include "engine/engine.h"
+#include "util/place.h"
 #include "util/process.h"
 
 #include <pthread.h>
@@ -91,6 +92,7 @@ struct hfi_store {
     uint32_t pass_limit; /* how often a lease is passed on while others wait in the store ... */
     int64_t pass_ms;     /* ... and for how long; 0: no limit */
     char label[HF_LABEL_MAX + 1];
+    char source[HFI_SOURCE_MAX]; /* for people: what chose the URL */
     char exposed
         [HFI_EXPOSED_MAX]; /* for the doctor: a file with a password that others may read; "": none */
 

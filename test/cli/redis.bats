@@ -416,6 +416,72 @@ b"
     says "password_env=PW"
 }
 
+# A command of `run` gets no password, and a `holdfast` in it uses the same store.
+same_store() { # STORE [LIST]: of a holdfast inside, in all ways in which it may mean the store
+    HOLDFAST_STORE=$1 exits 0 holdfast run a -- sh -c 'env >env; holdfast ls -1; holdfast -S "$HOLDFAST_STORE" run b -- holdfast ls -1;
+        holdfast run a -- holdfast ls -1; holdfast limit l --rate 9/1s -- holdfast ls -1; holdfast guard g -- holdfast ls -1'
+    [[ $(grep -v '^l$' <<<"$output") == a$'\n'a$'\n'b$'\n'a$'\n'a$'\n'a ]]
+    not grep -q hunter2 env
+}
+
+@test "a holdfast inside of a run uses the same store, wherever its password is" {
+    start_server --requirepass hunter2
+    (umask 077 && echo hunter2 >password)
+    cat >config <<CONFIG
+[profile file]
+url = redis://127.0.0.1:$port/
+password_file = $dir/password
+[profile variable]
+url = redis://127.0.0.1:$port/
+password_env = PW
+CONFIG
+    export HOLDFAST_CONFIG=$dir/config
+    same_store "redis://:hunter2@127.0.0.1:$port"
+    PW=hunter2 same_store "redis://127.0.0.1:$port?password_env=PW&db=0"
+    same_store "redis://127.0.0.1:$port?password_file=$dir/password"
+    same_store file
+    PW=hunter2 same_store variable
+    export HOLDFAST_STORE=redis://:hunter2@127.0.0.1:$port
+    # Also where the outer one leads, and is observed from inside; and where it holds nothing of the name.
+    exits 0 holdfast elect e -- sh -c 'holdfast elect e --observe >seen & until grep -q holder seen || grep -q leader seen || [ -s seen ]; do sleep 0.02; done; kill $!'
+    grep -q ' e' seen
+    exits 0 holdfast join g -- holdfast members g
+    exits 0 holdfast once o -- holdfast ls -1
+    # Another store inside: the password of the outer one is not for it.
+    exits 77 holdfast run a -- holdfast -S "redis://127.0.0.1:$port/1" ls
+}
+
+@test "a holdfast inside of a run without the descriptor: why it has no password" {
+    start_server --requirepass hunter2
+    export HOLDFAST_STORE=redis://:hunter2@127.0.0.1:$port
+    exits 77 holdfast run a -- bash -c 'eval "exec ${HOLDFAST_STORE_FD%%:*}>&-"; holdfast ls'
+    says "took the password out of HOLDFAST_STORE"
+    says "password_file="
+    # Nor is there one where nobody stays to answer.
+    exits 77 holdfast limit l --rate 9/1s -- holdfast ls
+    says "took the password out of HOLDFAST_STORE"
+    # Of a run that has ended.
+    holdfast run a -- sh -c '(until [ -e ended ]; do sleep 0.02; done; holdfast ls 2>late; echo $? >code) >/dev/null 2>&1 3>&- &'
+    touch ended
+    eventually test -s code
+    [[ $(cat code) == 77 ]]
+    grep -q "took the password out of HOLDFAST_STORE" late
+    not grep -q hunter2 late
+    not says hunter2
+}
+
+@test "another user who has the descriptor gets no password" {
+    ((EUID == 0)) || skip "not root: no process can become another user"
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$HOLDFAST_BIN" --version >/dev/null 2>&1 ||
+        skip "another user cannot read this build"
+    start_server --requirepass hunter2
+    export HOLDFAST_STORE=redis://:hunter2@127.0.0.1:$port
+    exits 0 holdfast run a -- setpriv --reuid 0 "$HOLDFAST_BIN" ls -1
+    exits 77 holdfast run a -- setpriv --reuid 65534 --regid 65534 --clear-groups "$HOLDFAST_BIN" ls
+    says "took the password out of HOLDFAST_STORE"
+    not says hunter2
+}
+
 @test "a profile: its password goes nowhere" {
     start_server --requirepass hunter2
     (umask 077 && echo hunter2 >password)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Secrets in store URLs: cli/secret.c. */
+/* Secrets in store URLs: util/url_text.c and cli/secret.c. */
 #include "secret.h"
 
 #include <setjmp.h>
@@ -11,10 +11,16 @@
 
 #include <cmocka.h>
 
-void *must_alloc(size_t size);
-void *must_alloc(size_t size)
+char *must_strdup(const char *text);
+char *must_strdup(const char *text)
 {
-    return calloc(1, size);
+    return strdup(text);
+}
+
+void say_error(const char *format, ...);
+void say_error(const char *format, ...)
+{
+    fail_msg("%s", format);
 }
 
 static void without(const char *url, const char *expected)
@@ -59,7 +65,7 @@ static void places_of_passwords_stay(void **state)
 
 static void param(const char *url, const char *key, const char *expected)
 {
-    char *value = url_param(url, key);
+    char *value = hfi_url_value(url, key);
 
     if (expected)
         assert_string_equal(value, expected);
@@ -88,7 +94,7 @@ static void wiped(const char *url, const char *expected)
 {
     char *copy = strdup(url);
 
-    url_wipe(copy);
+    hfi_url_wipe(copy);
     assert_string_equal(copy, expected);
     free(copy);
 }
@@ -122,7 +128,7 @@ static void variables_are_overwritten(void **state)
 static void with(const char *url, const char *password, const char *expected)
 {
     const char *wrong = NULL;
-    char *result = url_with_password(url, password, &wrong);
+    char *result = hfi_url_with_password(url, password, &wrong);
 
     if (!expected) {
         assert_null(result);
@@ -142,6 +148,30 @@ static void a_password_is_put_in(void **state)
     with("file:/a", "x", NULL);
 }
 
+static void complete(const char *url, const char *expected)
+{
+    char *result = url_with_its_password(url);
+
+    assert_string_equal(result, expected);
+    secret_free(result);
+}
+
+/* What an outer run hands on must need no environment: the command does not get the variable. */
+static void a_variable_is_put_in(void **state)
+{
+    (void)state;
+    setenv("CLI_TEST_PW", "s@same", 1);
+    complete("redis://h/0", "redis://h/0");
+    complete("redis://:a@h/0", "redis://:a@h/0");
+    complete("redis://h/0?password_env=CLI_TEST_PW", "redis://:s%40same@h/0");
+    complete("redis://me@h/0?%70assword_env=CLI_TEST_PW&db=1", "redis://me:s%40same@h/0?db=1");
+    complete("redis://h?db=1&password_env=CLI_TEST_PW", "redis://:s%40same@h?db=1");
+    complete("redis://h?a=b&password_env=CLI_TEST_PW&c=d", "redis://:s%40same@h?a=b&c=d");
+    complete("redis://h?password_env=CLI_TEST_NONE", "redis://h?password_env=CLI_TEST_NONE");
+    complete("redis://u:p@h?password_env=CLI_TEST_PW", "redis://u:p@h?password_env=CLI_TEST_PW");
+    unsetenv("CLI_TEST_PW");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +181,7 @@ int main(void)
         cmocka_unit_test(variables_are_overwritten),
         cmocka_unit_test(argv_is_wiped_only_if_it_must_be),
         cmocka_unit_test(a_password_is_put_in),
+        cmocka_unit_test(a_variable_is_put_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,22 +25,26 @@ static void judged_alike(const char *clean)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     char *text = fuzz_text(data, len), *wiped = fuzz_text(data, len);
-    char *clean = url_without_secrets(text), *with, *param;
+    char *clean = url_without_secrets(text), *with, *param, *less;
     const char *wrong = NULL;
 
-    url_wipe(wiped);
+    hfi_url_wipe(wiped);
     MUST(strlen(wiped) == strlen(text)); /* in place */
     if (clean) {
         MUST(strlen(clean) <= strlen(text) + 16);
         judged_alike(clean);
     }
-    with = url_with_password(text, "p/w:@%", &wrong);
+    with = hfi_url_with_password(text, "p/w:@%", &wrong);
     MUST(with || wrong);
     if (with)
-        MUST(url_has_secret(with));
-    param = url_param(text, "password_env");
-    free(param);
-    free(with);
+        MUST(hfi_url_has_secret(with));
+    param = hfi_url_value(text, "password_env");
+    less = hfi_url_without(text, "password_env");
+    MUST(less && strlen(less) <= strlen(text));
+    MUST(!param || strlen(less) < strlen(text));
+    hfi_free(less);
+    hfi_free(param);
+    hfi_free(with);
     free(clean);
     free(wiped);
     free(text);

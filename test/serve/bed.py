@@ -79,10 +79,11 @@ class Redis:
 
 
 class Serve:
-    def __init__(self, *stores, tokens=TOKENS, options=(), environment=None):
+    def __init__(self, *stores, tokens=TOKENS, options=(), environment=None, direct=False):
         build = os.environ['HOLDFAST_BUILD']
         self.dir = folder()
-        command = [os.path.join(build, 'bin', 'holdfast'), 'serve', '--listen', '127.0.0.1:0']
+        command = [os.path.join(build, 'bin', 'holdfast-serve')] if direct else [os.path.join(build, 'bin', 'holdfast'), 'serve']
+        command += ['--listen', '127.0.0.1:0']
         for store in stores:
             command += ['-S', store]
         if tokens:

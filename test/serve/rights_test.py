@@ -269,6 +269,21 @@ class Alone(unittest.TestCase):
                 self.assertEqual(serve.close(), 0)
             self.assertNotIn('open-sesame', open(serve.errors.name).read())
 
+    def test_no_password_in_the_process_list(self):
+        """Nor in the environment; by `holdfast serve` and by the program itself."""
+        url = 'redis://user:open-sesame@127.0.0.1:1'
+        for direct in (False, True):
+            for stores, environment in (((url,), {}), ((), {'HOLDFAST_STORE': url})):
+                serve = Serve(*stores, environment=environment, direct=direct)
+                try:
+                    for name in ('cmdline', 'environ'):
+                        with open('/proc/%d/%s' % (serve.process.pid, name), 'rb') as file:
+                            self.assertNotIn(b'open-sesame', file.read(), (direct, stores, name))
+                    until(lambda: serve.call('GET', '/api/v1/stores')[1]['stores'][0]['text'], 'it tries to open the store')
+                    self.assertIn('127.0.0.1:1', serve.call('GET', '/api/v1/stores')[1]['stores'][0]['text'])
+                finally:
+                    self.assertEqual(serve.close(), 0)
+
     def test_a_line_for_requests_without_a_token(self):
         serve = Serve(self.store, tokens='read - anybody\nlease %s taker\n' % TAKER)
         try:

@@ -164,6 +164,18 @@ CASE(released_by_its_own_callback)
     CHECK(check::await([&] { return ended.load(); }));
 }
 
+CASE(without_a_url_it_is_the_store_of_the_environment)
+{
+    ::setenv("HOLDFAST_STORE", check::url.c_str(), 1);
+    store s;
+    ::unsetenv("HOLDFAST_STORE");
+    CHECK(s.info().location == store(check::url).info().location);
+    CHECK(s.info().source == "HOLDFAST_STORE");
+    CHECK(store(check::url).info().source == "the caller");
+    CHECK_THROWS(holdfast::config_error, store(""));
+    CHECK(!store::open("", {}, std::nothrow));
+}
+
 CASE(a_ttl)
 {
     store s(check::url);

@@ -277,6 +277,7 @@ void write_store_info(struct out *out, const hf_store_info *info)
     out_number(out, info->min_ttl_ms);
     out_number(out, info->max_ttl_ms);
     write_lacks(out, info->lacks);
+    out_text(out, info->source);
 }
 
 void write_lease_info(struct out *out, const hf_lease_info *info)

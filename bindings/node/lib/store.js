@@ -281,6 +281,7 @@ class Store {
       minTtl: info.minTtl,
       maxTtl: info.maxTtl,
       lacks: info.lacks.map((lack) => ({ caps: options.names(lack.caps), why: lack.why })),
+      source: info.source,
     };
   }
 
@@ -358,7 +359,7 @@ class Store {
   }
 }
 
-/** Open the store at `url` (undefined: the default embedded store). */
+/** Open the store at `url`, or of that profile (undefined: the one that the command uses without -S). */
 async function open(url = undefined, given = undefined) {
   const opts = given ?? {};
   if (typeof opts !== 'object') throw invalid('options: must be an object');

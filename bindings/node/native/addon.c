@@ -281,6 +281,7 @@ static napi_value store_info(napi_env env, napi_callback_info info)
     put(env, object, "minTtl", make_number(env, (double)found.min_ttl_ms));
     put(env, object, "maxTtl", make_number(env, (double)found.max_ttl_ms));
     put(env, object, "lacks", make_lacks(env, found.lacks));
+    put(env, object, "source", make_text(env, found.source));
     put(env, object, "embedded", make_bool(env, store->embedded));
     return object;
 }

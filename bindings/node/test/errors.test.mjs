@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { once } from 'node:events';
 import * as holdfast from '../index.mjs';
 import { failure, test, url, withStore } from './lib.mjs';
@@ -16,6 +19,33 @@ test('a bad URL', async () => {
   assert.equal(error.text, error.message);
   assert.equal((await failure(holdfast.open(7))).status, 'INVALID');
   assert.equal((await failure(holdfast.open('file:/x\0y'))).status, 'INVALID');
+});
+
+test('without a URL it is the store of the environment or of the configuration', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'holdfast-which-'));
+  const config = path.join(folder, 'config');
+  writeFileSync(config, `default = a\n[profile a]\nurl = file:${folder}/a\n`);
+  const is = async (given, location, source) => {
+    const store = await holdfast.open(given);
+    assert.deepEqual([store.info().location, store.info().source], [location, source]);
+    await store.close();
+  };
+  const before = process.env.HOLDFAST_STORE;
+  try {
+    process.env.HOLDFAST_CONFIG = config;
+    process.env.HOLDFAST_STORE = `file:${folder}/env`;
+    await is(undefined, `file:${folder}/env`, 'HOLDFAST_STORE');
+    await is(null, `file:${folder}/env`, 'HOLDFAST_STORE');
+    await is('a', `file:${folder}/a`, `profile a in ${config}`);
+    delete process.env.HOLDFAST_STORE;
+    await is(undefined, `file:${folder}/a`, `profile a in ${config}`);
+    await is(`file:${folder}/given`, `file:${folder}/given`, 'the caller');
+    assert.match((await failure(holdfast.open(''))).message, /is empty/);
+  } finally {
+    delete process.env.HOLDFAST_CONFIG;
+    if (before !== undefined) process.env.HOLDFAST_STORE = before;
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test('a server that is not there, and a password that is not told', async () => {

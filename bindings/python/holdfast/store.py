@@ -22,7 +22,9 @@ NameOrLock = Union[Name, Lock]
 class Store(_holdfast.Store):
     """An open store. Any thread may use it, and any event loop.
 
-    ``url``: "file:/path", "redis://host", ...; None is the default embedded store of the user. See holdfast-engines(7).
+    ``url``: "file:/path", "redis://host", ... (see holdfast-engines(7)), or the name of a profile. None is the store that the
+    command ``holdfast`` uses without -S: the variable HOLDFAST_STORE, else the ``default`` of the configuration file, else the
+    user's own embedded store. An empty text is an error. ``info().source`` says what chose the store.
     ``wait``: how long to try to open it (None: 5 seconds). ``existing``: create nothing. ``once``: try each address once.
     ``no_wait``: do not wait for the server at all.
 

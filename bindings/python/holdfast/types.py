@@ -157,7 +157,9 @@ def _lacks(raw: List[Tuple[int, str]]) -> Tuple[Lack, ...]:
 
 
 class StoreInfo(NamedTuple):
-    """What a store is. ``location`` is its URL without secrets. ``ttl`` of None: leases have none unless asked for."""
+    """What a store is. ``location`` is its URL without secrets. ``ttl`` of None: leases have none unless asked for.
+
+    ``source`` says what chose it: "the caller", "HOLDFAST_STORE", "profile NAME in FILE" or "the built-in default"."""
 
     engine: str
     location: str
@@ -167,12 +169,13 @@ class StoreInfo(NamedTuple):
     min_ttl: float
     max_ttl: Optional[float]
     lacks: Tuple[Lack, ...]
+    source: str
 
     @classmethod
     def of(cls, raw: Any) -> "StoreInfo":
-        engine, location, caps, tokens, ttl, min_ttl, max_ttl, lacks = raw
+        engine, location, caps, tokens, ttl, min_ttl, max_ttl, lacks, source = raw
         return cls(engine, location, Cap(caps), TokenStrength(tokens), ttl / 1000 or None, min_ttl / 1000,
-                   max_ttl / 1000 or None, _lacks(lacks))
+                   max_ttl / 1000 or None, _lacks(lacks), source)
 
 
 @dataclass(frozen=True)

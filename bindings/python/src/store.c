@@ -284,9 +284,10 @@ static PyObject *store_info(StoreObject *self, PyObject *none)
     (void)none;
     if (status != HF_OK)
         return raise_status(status, self->handle ? "store" : "the store is closed");
-    return Py_BuildValue("(NNKiLLLN)", text_of(i.engine), text_of(i.location),
+    return Py_BuildValue("(NNKiLLLNN)", text_of(i.engine), text_of(i.location),
                          (unsigned long long)i.caps, (int)i.tokens, (long long)i.default_ttl_ms,
-                         (long long)i.min_ttl_ms, (long long)i.max_ttl_ms, lacks_of(i.lacks));
+                         (long long)i.min_ttl_ms, (long long)i.max_ttl_ms, lacks_of(i.lacks),
+                         text_of(i.source));
 }
 
 static PyObject *store_fd(StoreObject *self, PyObject *none)

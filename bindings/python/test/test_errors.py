@@ -4,7 +4,10 @@
 import asyncio
 import datetime
 import errno
+import os
+import tempfile
 import unittest
+from unittest import mock
 
 import holdfast
 from holdfast import Status, _holdfast
@@ -28,6 +31,27 @@ class Errors(StoreTest):
             self.assertIn("CONFIG", str(raised.exception))
         with self.assertRaises(ValueError):
             holdfast.open("file:/a\0b")
+
+    def test_which_store(self) -> None:
+        """Without a URL it is the store of HOLDFAST_STORE or of the configuration, and "" is a mistake."""
+        with tempfile.TemporaryDirectory() as directory:
+            config = os.path.join(directory, "config")
+            with open(config, "w", encoding="utf-8") as file:
+                file.write(f"default = a\n[profile a]\nurl = file:{directory}/a\n")
+            for variable, url, location, source in (
+                    (f"file:{directory}/env", None, f"file:{directory}/env", "HOLDFAST_STORE"),
+                    (None, None, f"file:{directory}/a", f"profile a in {config}"),
+                    (f"file:{directory}/env", "a", f"file:{directory}/a", f"profile a in {config}"),
+                    (None, f"file:{directory}/given", f"file:{directory}/given", "the caller")):
+                environment = {"HOLDFAST_CONFIG": config, **({"HOLDFAST_STORE": variable} if variable else {})}
+                with mock.patch.dict(os.environ, environment):
+                    if not variable:
+                        os.environ.pop("HOLDFAST_STORE", None)
+                    with holdfast.open(url) as store:
+                        self.assertEqual((store.info().location, store.info().source), (location, source))
+            with self.assertRaises(holdfast.Config) as raised:
+                holdfast.open("")
+            self.assertIn("is empty", str(raised.exception))
 
     def test_unavailable(self) -> None:
         with self.assertRaises(holdfast.Unavailable) as raised:

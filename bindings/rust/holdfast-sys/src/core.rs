@@ -187,7 +187,8 @@ pub struct hf_store_info {
     pub min_ttl_ms: i64,
     pub max_ttl_ms: i64,
     pub lacks: *const hf_engine_lack,
-    pub reserved: [u64; 4],
+    pub source: *const c_char,
+    pub reserved: [u64; 3],
 }
 
 #[repr(C)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 ///
 /// ```no_run
 /// # fn main() -> holdfast::Result<()> {
-/// # let store = holdfast::Store::open("")?;
+/// # let store = holdfast::Store::open_default()?;
 /// let canceller = holdfast::Canceller::new()?;
 /// let stop = canceller.clone();
 /// std::thread::spawn(move || stop.fire());

@@ -167,6 +167,9 @@ pub struct StoreInfo {
     pub max_ttl: Option<Duration>,
     /// What it cannot do, and why.
     pub lacks: Vec<Lack>,
+    /// What chose it: `"the caller"`, `"HOLDFAST_STORE"`, `"profile NAME in FILE"` or `"the
+    /// built-in default"`.
+    pub source: String,
 }
 
 impl StoreInfo {
@@ -180,6 +183,7 @@ impl StoreInfo {
             min_ttl: duration(info.min_ttl_ms),
             max_ttl: duration_unless_zero(info.max_ttl_ms),
             lacks: lacks(info.lacks),
+            source: text_at(info.source),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// ```no_run
 /// use std::time::Duration;
 /// # fn main() -> holdfast::Result<()> {
-/// # let store = holdfast::Store::open("")?;
+/// # let store = holdfast::Store::open_default()?;
 /// let lease = store.mutex("job").wait(Duration::from_secs(5)).acquire()?;
 /// println!("token {}", lease.token());
 /// if store.mutex("other").try_acquire()?.is_none() {

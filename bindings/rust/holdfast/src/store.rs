@@ -82,10 +82,19 @@ impl OpenOptions {
         self.flag(sys::HF_OPEN_FLAG_NO_WAIT, on)
     }
 
-    /// Open the store at `url`; `""`: the default embedded store of this user.
+    /// Open the store at `url`, or that of a profile, as [`Store::open`] does.
     pub fn open(&self, url: impl AsRef<str>) -> Result<Store> {
         let url = CString::new(url.as_ref())
             .map_err(|_| Error::new(Status::Config, "the URL has a NUL in it"))?;
+        self.open_at(url.as_ptr())
+    }
+
+    /// Open the store that the command uses without `-S`, as [`Store::open_default`] does.
+    pub fn open_default(&self) -> Result<Store> {
+        self.open_at(std::ptr::null())
+    }
+
+    fn open_at(&self, url: *const std::ffi::c_char) -> Result<Store> {
         let label = self
             .label
             .as_ref()
@@ -96,7 +105,7 @@ impl OpenOptions {
         options.label = c_ptr(&label);
         options.flags = self.flags;
         let mut handle = std::ptr::null_mut();
-        call(|err| unsafe { sys::hf_open(url.as_ptr(), &options, &mut handle, err) })?;
+        call(|err| unsafe { sys::hf_open(url, &options, &mut handle, err) })?;
         let inner = Inner {
             handle,
             closed: AtomicBool::new(false),
@@ -109,10 +118,17 @@ impl OpenOptions {
 }
 
 impl Store {
-    /// Open the store at `url`: `file:/path`, `redis://host` and so on. `""` is the default embedded
-    /// store of this user. Blocks for up to five seconds.
+    /// Open the store at `url`: `file:/path`, `redis://host` and so on, or the name of a profile.
+    /// `""` is an error. Blocks for up to five seconds.
     pub fn open(url: impl AsRef<str>) -> Result<Store> {
         OpenOptions::new().open(url)
+    }
+
+    /// Open the store that the command `holdfast` uses without `-S`: that of the variable
+    /// HOLDFAST_STORE, else of the `default` of the configuration file, else the user's own embedded
+    /// store. [`StoreInfo::source`] says which of these it was.
+    pub fn open_default() -> Result<Store> {
+        OpenOptions::new().open_default()
     }
 
     /// How to open a store in another way than [`open`](Store::open) does.

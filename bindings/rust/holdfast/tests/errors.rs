@@ -6,6 +6,33 @@ use common::*;
 use holdfast::*;
 use std::time::Duration;
 
+/// Without a URL it is the store of HOLDFAST_STORE, and "" is a mistake. The environment is that of a
+/// process of its own: this test starts itself.
+#[test]
+fn which_store() {
+    if std::env::var_os("HOLDFAST_TEST_WHICH").is_some() {
+        let info = Store::open_default().unwrap().info().unwrap();
+        println!("{} from {}", info.location, info.source);
+        return;
+    }
+    let bed = Bed::new();
+    assert_eq!(bed.open().info().unwrap().source, "the caller");
+    assert_eq!(status(Store::open("")), Status::Config);
+    let location = bed.open().info().unwrap().location;
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "which_store", "--nocapture"])
+        .env("HOLDFAST_TEST_WHICH", "1")
+        .env("HOLDFAST_STORE", &bed.url)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains(&format!("{location} from HOLDFAST_STORE")),
+        "{said}"
+    );
+}
+
 #[test]
 fn errors_have_status_native_and_text() {
     let error = Store::open("nonsense://x").unwrap_err();

@@ -27,6 +27,8 @@ struct store_info {
     std::chrono::milliseconds min_ttl{};               ///< The shortest ttl.
     std::chrono::milliseconds max_ttl{};               ///< The longest one; zero: no limit.
     std::vector<lack> lacks;                           ///< What it cannot do.
+    std::string source; ///< What chose it: "the caller", "HOLDFAST_STORE", "profile NAME in FILE"
+                        ///< or "the built-in default".
 
     /// Does it have all of these HF_CAP_*?
     bool can(std::uint64_t wanted) const noexcept

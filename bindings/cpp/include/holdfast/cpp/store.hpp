@@ -40,27 +40,35 @@ struct lease_cell {
 class store
 {
   public:
-    /// Open the store at `url`, like "file:/path" or "redis://host"; empty: the default embedded
-    /// store. Throws config_error, unavailable_error, denied_error, ...
+    /// Open the store at `url`, like "file:/path" or "redis://host", or that of a profile. Throws
+    /// config_error (also for an empty url), unavailable_error, denied_error, ...
     explicit store(const std::string &url, const open_options &how = {})
         : store(open(url, how, std::nothrow).value())
+    {
+    }
+
+    /// Open the store that the command holdfast uses without -S: that of the variable HOLDFAST_STORE,
+    /// else of the "default" of the configuration file, else the user's own embedded store.
+    /// store_info::source says which of these it was.
+    explicit store(const open_options &how = {})
+        : store(open(how, std::nothrow).value())
     {
     }
 
     /// The same, without an exception.
     static result<store> open(const std::string &url, const open_options &how, std::nothrow_t)
     {
-        hf_open_options raw = HF_OPEN_OPTIONS_INIT;
-        hf_store *handle = nullptr;
         hf_error err;
 
-        raw.open_wait_ms = how.wait.ms();
-        raw.label = detail::text_or_null(how.label);
-        raw.flags = (how.existing ? HF_OPEN_FLAG_EXISTING : 0) |
-                    (how.once ? HF_OPEN_FLAG_ONCE : 0) | (how.no_wait ? HF_OPEN_FLAG_NO_WAIT : 0);
-        if (detail::holds_nul(url, &err) || hf_open(url.c_str(), &raw, &handle, &err) != HF_OK)
+        if (detail::holds_nul(url, &err))
             return failure(err);
-        return store(handle);
+        return open_at(url.c_str(), how);
+    }
+
+    /// The same, without an exception.
+    static result<store> open(const open_options &how, std::nothrow_t)
+    {
+        return open_at(nullptr, how);
     }
 
     /// The other one has none then.
@@ -400,6 +408,22 @@ class store
     /// @endcond
 
   private:
+    /// NULL: none is named.
+    static result<store> open_at(const char *url, const open_options &how)
+    {
+        hf_open_options raw = HF_OPEN_OPTIONS_INIT;
+        hf_store *handle = nullptr;
+        hf_error err;
+
+        raw.open_wait_ms = how.wait.ms();
+        raw.label = detail::text_or_null(how.label);
+        raw.flags = (how.existing ? HF_OPEN_FLAG_EXISTING : 0) |
+                    (how.once ? HF_OPEN_FLAG_ONCE : 0) | (how.no_wait ? HF_OPEN_FLAG_NO_WAIT : 0);
+        if (hf_open(url, &raw, &handle, &err) != HF_OK)
+            return failure(err);
+        return store(handle);
+    }
+
     explicit store(hf_store *handle) noexcept : handle_(handle)
     {
     }
@@ -451,6 +475,7 @@ class store
         info.min_ttl = std::chrono::milliseconds(raw.min_ttl_ms);
         info.max_ttl = std::chrono::milliseconds(raw.max_ttl_ms);
         info.lacks = detail::lacks_of(raw.lacks);
+        info.source = raw.source;
         return info;
     }
 

@@ -12,9 +12,20 @@ public final class Holdfast {
     }
 
     /**
+     * Open the store that the command holdfast uses without -S: that of the variable HOLDFAST_STORE, else of the
+     * {@code default} of the configuration file, else the user's own embedded store. {@link StoreInfo#source()} says which.
+     *
+     * @return the store
+     */
+    public static Store open() {
+        return open(null, new OpenOptions());
+    }
+
+    /**
      * Open a store.
      *
-     * @param url "file:/path", "redis://host" ...: see holdfast-engines(7). null: the default embedded store of this user
+     * @param url "file:/path", "redis://host" ...: see holdfast-engines(7); or the name of a profile. null: as {@link #open()};
+     *     empty: an error
      * @return the store
      */
     public static Store open(String url) {
@@ -24,7 +35,7 @@ public final class Holdfast {
     /**
      * Open a store.
      *
-     * @param url "file:/path", "redis://host" ...; null: the default embedded store of this user
+     * @param url "file:/path", "redis://host" ..., or the name of a profile; null: as {@link #open()}
      * @param options how
      * @return the store
      */

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -55,6 +56,23 @@ class LibraryTest extends Bed {
         assertEquals(lmdb.capabilities(), info.capabilities());
         assertFalse(info.lacks().isEmpty());
         assertEquals(lmdb.tokens(), info.tokens());
+    }
+
+    /** Without a URL it is the store that the environment names, here that of another process. */
+    @Test
+    void whichStore() throws Exception {
+        assertEquals("the caller", store.info().source());
+        HoldfastException empty = assertThrows(HoldfastException.Config.class, () -> Holdfast.open(""));
+        assertTrue(empty.getMessage().contains("is empty"), empty.getMessage());
+        Path directory = Files.createTempDirectory("holdfast-java");
+        ProcessBuilder builder = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-Dholdfast.library=" + System.getProperty("holdfast.library"), "-cp",
+                System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")), "holdfast.WhichStore");
+        builder.environment().put("HOLDFAST_STORE", "file:" + directory + "/env");
+        Process process = builder.redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), said);
+        assertTrue(said.contains("file:" + directory + "/env from HOLDFAST_STORE"), said);
     }
 
     // ---- errors
