@@ -76,14 +76,16 @@ function plot(chart, points, now, deadlock_at, wide) {
     const middle = (begin + end) / 2;
     if (middle > left + 60 && middle < wide - 60) words(middle, HIGH - 2, t("away_gap", age(to - from)), "middle");
   });
+  let drawn = 0;
   for (const [field, tone] of chart.lines) {
     const runs = segments(points, field, now, Math.floor(wide - left));
     const d = runs.map((run) => run.map((point, i) => `${i ? "L" : "M"}${x(point.at).toFixed(1)} ${y(point.value).toFixed(1)}`).join("") + (run.length === 1 ? "h1" : "")).join("");
+    drawn += runs.length;
     if (chart.linear) canvas.append(svg("path", { d: runs.map((run) => `M${x(run[0].at).toFixed(1)} ${base}` + run.map((point) => `L${x(point.at).toFixed(1)} ${y(point.value).toFixed(1)}`).join("") + `V${base}Z`).join(""), class: "area" }));
     canvas.append(svg("path", { d, class: `line ${tone}` }));
   }
   if (deadlock_at && deadlock_at > now - SPAN_MS) canvas.append(svg("path", { d: `M${x(deadlock_at).toFixed(1)} 2V${base}`, class: "moment" }));
-  if (!points.length) words(left + (wide - left) / 2, (base + 12) / 2 + 4, t("no_data"), "middle");
+  if (drawn === 0) words(left + (wide - left) / 2, (base + 12) / 2 + 4, t("no_data"), "middle");
   return canvas;
 }
 

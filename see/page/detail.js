@@ -56,11 +56,21 @@ export class Detail {
     }
     const parts = [head];
     if (!detail) return [...parts, el("div.card.bone", el("i"), el("i"))];
-    if (!detail.holders.length) parts.push(el("p.quiet", t("nobody_has")));
+    if (!detail.holders.length) parts.push(row.state === "lost" && row.holder ? this.lost(row) : el("p.quiet", t("nobody_has")));
     parts.push(...detail.holders.slice(0, HOLDERS_MAX).map((holder) => this.holder(row, holder, detail)));
     if (detail.holders.length > HOLDERS_MAX) parts.push(el("p.quiet", t("more_holders", count(detail.holders.length - HOLDERS_MAX))));
     parts.push(...this.queue(row, detail));
     return parts;
+  }
+
+  // Who had it, until when, and what to look at.
+  lost(row) {
+    const gone = el("span.badge.inverted");
+    this.clocks.push((now) => { gone.textContent = ageOf(row, now).text; });
+    return el("div.card.lost",
+      el("div.line", el("span.who", whoNodes(row.holder)), gone),
+      el("div.line", el("span.token", `${t("token")} `, el("span.mono", this.store.tokens ? tokenNodes(row.token) : t("no_tokens")))),
+      el("p", t("lost_what")), el("p.dim", t("lost_check")));
   }
 
   holder(row, holder, detail) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The strip below the head: deadlocks and what doctor found, worst first, as short chips; and the whole list of findings.
 
-import { age, count, el, plainName, storeName, whoText } from "./format.js";
+import { age, clock, count, el, plainName, storeName, whoText } from "./format.js";
 import { circleAge } from "./graph.js";
 import { mark } from "./marks.js";
+import { isKnown } from "./store.js";
 import { t } from "./text.js";
 
 const RANK = { bad: 0, warning: 1, note: 2, ok: 3 };
@@ -66,17 +67,17 @@ export class Doctor {
     this.clocks.push(() => {
       const now = this.world.clock();
       const next = store.next_try === null || store.next_try <= now ? t("trying") : t("trying_in", age(Math.ceil((store.next_try - now) / 1000) * 1000));
-      text.textContent = `${t("away", storeName(store), age(now - (store.since ?? now)), next)}. ${t("as_of", new Date(this.world.now(store)).toLocaleTimeString())}`;
+      text.textContent = `${t("away", storeName(store), age(now - (store.since ?? now)), next)}${t("stop")}${isKnown(store) ? ` ${t("as_of", clock(this.world.now(store)))}` : ""}`;
     });
-    const chip = el("span.chip.warning.long", mark("lost", 14), text);
+    const chip = el("span.chip.bad.long", mark("lost", 14), text);
     if (store.text) chip.title = plainName({ name: store.text });
     return chip;
   }
 
   serverAway(store) {
     const text = el("span");
-    this.clocks.push(() => { text.textContent = `${t("server_away", age(this.world.clock() - this.world.stopped_at))}. ${t("as_of", new Date(this.world.now(store)).toLocaleTimeString())}`; });
-    return el("span.chip.warning.long", mark("warning", 14), text);
+    this.clocks.push(() => { text.textContent = `${t("server_away", age(this.world.clock() - this.world.stopped_at))}${t("stop")} ${t("as_of", clock(this.world.now(store)))}`; });
+    return el("span.chip.bad.long", mark("away", 14), text);
   }
 
   deadlocks(store) {

@@ -45,6 +45,11 @@ function two(large, unit, small, small_unit) {
   return small ? `${large}${unit}${small}${small_unit}` : `${large}${unit}`;
 }
 
+// The time of day, with 24 hours whatever the language.
+export function clock(ms) {
+  return new Date(ms).toTimeString().slice(0, 8);
+}
+
 // A percentile: two or three digits.
 export function percentile(ms) {
   if (ms === null || ms === undefined) return "–";

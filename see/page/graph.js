@@ -2,9 +2,9 @@
 // Who waits for whom, drawn as SVG: clients are boxes with what they have, arrows go from a waiter to a holder. A circle is red, thick and
 // numbered; everything else is grey and dashed. The panel shows one circle, or the longest queue; the full graph everything up to the fold.
 
-import { age, el, plainCut, plainName, shellWord, svg, who, whoText } from "./format.js";
-import { boxWidth, layers, longestQueue, queue, ring, turned } from "./layout.js";
-import { circleSince } from "./store.js";
+import { age, count, el, plainCut, plainName, shellWord, svg, who, whoText } from "./format.js";
+import { boxWidth, grouped, layers, longestQueue, queue, ring, turned } from "./layout.js";
+import { circleSince, isKnown } from "./store.js";
 import { t } from "./text.js";
 
 const HIGH = 58;
@@ -28,7 +28,8 @@ export class Graph {
     this.nodes.tag.textContent = circles.length === 1 ? t("circle_of", circles[0].nodes.length) : t("circles", circles.length);
     this.width = Math.max(320, this.nodes.body.clientWidth || 420);
     this.nodes.body.replaceChildren();
-    if (!store.waiters_tracked) this.quiet(t("cannot_list", store.engine));
+    if (!store.up && graph.edges.length === 0) this.quiet(t(isKnown(store) ? "waits_unknown_now" : "waits_unknown"));
+    else if (!store.waiters_tracked) this.quiet(t("cannot_list", store.engine));
     else if (this.full) this.everything(graph, circles);
     else if (circles.length) this.circle(graph, circles[0]);
     else this.longest(graph);
@@ -81,8 +82,10 @@ export class Graph {
     for (const box of plan.boxes) this.box(canvas, box, plan.wide, 0);
   }
 
-  everything(graph, circles) {
+  everything(told, circles) {
     const rings = circles.map((circle) => turned(circle.nodes));
+    const graph = grouped(told, rings.flat());
+    for (const node of graph.nodes) this.by_id.set(node.id, node);
     if (!rings.length && !graph.edges.length) return this.quiet(t("no_circle") + t("nobody_waits_here"));
     const block = 460;
     const plan = layers(graph, this.memory, rings);
@@ -187,7 +190,8 @@ export class Graph {
     const words = svg("text", { x: x + wide / 2, y: y + 4, "text-anchor": "middle" });
     const room = Math.floor((wide - 12) / 5.9);
     words.textContent = plainCut({ name: text }, room);
-    if (edge) this.clocks.push((now) => { words.textContent = `${plainCut({ name: text }, room - 8)} ${edge.since === null ? "" : age(now - edge.since)}`; });
+    if (edge?.count) this.clocks.push((now) => { words.textContent = t("group_waits", count(edge.count), age(edge.since === null ? null : now - edge.since)); });
+    else if (edge) this.clocks.push((now) => { words.textContent = `${plainCut({ name: text }, room - 8)} ${edge.since === null ? "" : age(now - edge.since)}`; });
     canvas.append(svg("g", { class: "pill" }, svg("rect", { x, y: y - 13, width: wide, height: 26, rx: 13 }), words));
   }
 
@@ -233,8 +237,19 @@ export class Graph {
     if (!circle.break) return [text];
     const loser = [...this.by_id.values()].find((node) => node.has.some((each) => String(each.token) === String(circle.break.token)));
     text.append(t("to_end", loser ? whoText(loser) : "?"));
-    return [text, el("code.command", `holdfast break -S ${shellWord({ name: this.store.name })} ${shellWord(circle.break)} --token ${circle.break.token}`)];
+    return [text, command(`holdfast break -S ${shellWord({ name: this.store.name })} ${shellWord(circle.break)} --token ${circle.break.token}`)];
   }
+}
+
+// On one line: broken, it would read as two commands. Where the page may not write to the clipboard (not HTTPS, not this machine) it can be
+// chosen by one click.
+function command(text) {
+  const line = el("div.copyable", el("code.command", text));
+  if (!navigator.clipboard) return line;
+  const button = el("button.plain.copy", t("copy"));
+  button.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => { button.textContent = t("copied"); }, () => button.remove()));
+  line.append(button);
+  return line;
 }
 
 export function circleAge(store, circle, now) {

@@ -3,7 +3,7 @@
 
 import { age, count, el, plainName, storeName } from "./format.js";
 import { mark, STATES } from "./marks.js";
-import { countOf, health, namesOf } from "./store.js";
+import { countOf, health, isKnown, namesOf } from "./store.js";
 import { t } from "./text.js";
 
 export class Head {
@@ -14,7 +14,8 @@ export class Head {
   }
 
   show(world, ui) {
-    Object.assign(this, { world, clocks: [] });
+    const shown = ui.side ? null : world.store(ui.store);
+    Object.assign(this, { world, clocks: [], quiet: shown !== null && !shown.up }); // we hear the server, and it nothing of the store
     const tabs = world.stores.map((store, i) => this.tab(store, i, ui));
     if (world.stores.length > 1) {
       const side = el("button.store.all", el("span.line", mark("side", 14), el("b", t("side"))), el("span.line.dim", t("all_stores", world.stores.length)));
@@ -31,8 +32,8 @@ export class Head {
   tab(store, i, ui) {
     const state = health(store);
     const second = el("span.line.dim");
-    const word = state === "lost" ? "" : state === "ok" ? t("ok") : t(state);
-    const tab = el("button.store", el("span.line", el(`span.health.${state}`, mark(state, 14), el("span.sr", word)), el("b", storeName(store)), el("span.names.dim", store.known ? count(namesOf(store)) : "–")), second);
+    const word = state === "away" ? "" : t(state); // of an outage the second line has the words
+    const tab = el("button.store", el("span.line", el(`span.health.${state}`, mark(state, 14), el("span.sr", word)), el("b.split", ends(storeName(store))), el("span.names.dim", isKnown(store) ? count(namesOf(store)) : "–")), second);
     tab.setAttribute("aria-pressed", String(!ui.side && ui.store === store.id));
     tab.title = plainName({ name: store.location ?? "" });
     tab.addEventListener("click", () => this.on.store(store.id));
@@ -53,7 +54,7 @@ export class Head {
     for (const clock of this.clocks) clock();
     const { live } = this.nodes;
     const { state, until } = this.status;
-    live.className = `live is-${state}`;
+    live.className = `live is-${state}${state === "live" && this.quiet ? " grey" : ""}`;
     live.disabled = state === "live";
     const text = state === "live" ? t("live") : state === "waiting" ? t("again_in", age(Math.max(1, Math.ceil((until - Date.now()) / 1000)) * 1000)) : state === "refused" ? t("token_title") : t("connecting");
     if (live.lastChild.textContent !== text) live.lastChild.textContent = text;
@@ -62,18 +63,25 @@ export class Head {
 
   filters(store, ui) {
     const chip = (state, number) => {
-      const node = el("button.filter", state ? mark(state, 14) : "", t(state ?? "all"), " ", el("b", count(number)));
+      const node = el("button.filter", state ? mark(state, 14) : "", t(state ?? "all"), " ", el("b", number === null ? "–" : count(number)));
       if (state) node.dataset.state = state;
       node.setAttribute("aria-pressed", String(ui.state === state));
       node.addEventListener("click", () => this.on.state(ui.state === state ? null : state));
       return node;
     };
-    const chips = [chip(null, store ? namesOf(store) : 0)];
-    for (const state of STATES) if (store && (countOf(store, state) > 0 || ui.state === state)) chips.push(chip(state, countOf(store, state)));
+    const known = store !== null && isKnown(store);
+    const chips = [chip(null, known ? namesOf(store) : null)];
+    for (const state of STATES) if (known && (countOf(store, state) > 0 || ui.state === state)) chips.push(chip(state, countOf(store, state)));
     const focused = [...this.nodes.filters.children].indexOf(document.activeElement);
     this.nodes.filters.replaceChildren(...chips);
     if (focused >= 0) chips[Math.min(focused, chips.length - 1)].focus();
   }
+}
+
+// A name that is too long loses its middle: what tells two servers on one machine apart is at the end.
+function ends(name) {
+  const characters = [...name];
+  return [el("span.start", characters.slice(0, -7).join("")), el("span.end", characters.slice(-7).join(""))];
 }
 
 function latency(us) {

@@ -112,6 +112,36 @@ export function queue(graph, target, width, memory) {
   return { boxes: [box], pills, height: Math.max(height, HIGH + 30), wide };
 }
 
+// ---- the full graph: what is alike is one box
+
+const GROUP_MIN = 4;
+
+// Clients that have nothing and wait for the same client become one: of a star there is nothing to see in its rays. Its edge has the
+// time of the longest wait. `ringed`: ids in circles, which stay.
+export function grouped(graph, ringed) {
+  const waits = new Map();
+  const stay = new Set(ringed);
+  for (const edge of graph.edges) {
+    stay.add(edge.to);
+    waits.set(edge.from, (waits.get(edge.from) ?? 0) + 1);
+  }
+  for (const node of graph.nodes) if (node.has.length) stay.add(node.id);
+  const groups = new Map();
+  for (const edge of graph.edges) if (!stay.has(edge.from) && waits.get(edge.from) === 1) groups.set(edge.to, [...(groups.get(edge.to) ?? []), edge]);
+  const inside = new Set();
+  const made = [];
+  for (const [to, edges] of groups) {
+    if (edges.length < GROUP_MIN) continue;
+    for (const edge of edges) inside.add(edge.from);
+    const times = edges.map((edge) => edge.since).filter((since) => since !== null);
+    made.push({ ...edges[0], from: `all ${to}`, since: times.length ? Math.min(...times) : null, count: edges.length });
+  }
+  return {
+    nodes: [...graph.nodes.filter((node) => !inside.has(node.id)), ...made.map((edge) => ({ id: edge.from, label: null, pid: null, has: [] }))],
+    edges: [...graph.edges.filter((edge) => !inside.has(edge.from)), ...made], folded: graph.folded,
+  };
+}
+
 // ---- the full graph: layers by how far a client is from one that does not wait
 
 export function layers(graph, memory, rings) {

@@ -22,7 +22,7 @@ const $ = (id) => document.getElementById(id);
 const THEMES = ["system", "dark", "light"];
 const TABS = ["names", "graph", "charts", "doctor"];
 const EVERYTHING = ["head", "list", "detail", "graph", "charts", "doctor", "side"];
-const DIRTY = { hello: EVERYTHING, state: ["head", "doctor", "list", "side"], names: ["head", "list", "detail", "side"], detail: ["detail"], graph: ["graph", "doctor", "charts", "head"], history: ["charts"], doctor: ["doctor", "head", "side"] };
+const DIRTY = { hello: EVERYTHING, state: ["head", "doctor", "list", "side", "graph"], names: ["head", "list", "detail", "side"], detail: ["detail"], graph: ["graph", "doctor", "charts", "head"], history: ["charts"], doctor: ["doctor", "head", "side"] };
 
 const ui = { store: null, state: null, search: "", sort: "trouble", open: null, side: false, tab: "names" };
 const world = new World();

@@ -47,7 +47,7 @@ export function order(store, { state = null, search = "", by = "trouble", now, b
   return list.sort(comparisons[by] ?? comparisons.trouble).map((row) => row.key);
 }
 
-const byName = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+const byName = (a, b) => (a.natural < b.natural ? -1 : a.natural > b.natural ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 const comparisons = {
   trouble: (a, b) => a.rank - b.rank || b.waiters - a.waiters || byName(a, b),
   name: byName,

@@ -5,7 +5,7 @@ import { age, count, el, nameNodes, plainName, storeName, whoNodes } from "./for
 import { mark, STATES } from "./marks.js";
 import { order } from "./order.js";
 import { ageOf } from "./row.js";
-import { countOf, health, namesOf } from "./store.js";
+import { countOf, health, isKnown, namesOf } from "./store.js";
 import { t } from "./text.js";
 
 const ROWS = 15;
@@ -31,14 +31,14 @@ export class Side {
     open.addEventListener("click", () => this.on.open(store.id, null));
     const head = el("header", el(`span.health.${state}`, mark(state, 16)), el("h2", storeName(store)), el("span.tag", store.engine), open);
     const panel = el(store.up ? "section.panel" : "section.panel.stale", head);
-    panel.append(el("div.totals", el("span", el("b", count(namesOf(store))), ` ${t("n_names")}`), ...STATES.filter((each) => countOf(store, each) > 0).map((each) => {
+    panel.append(el("div.totals", el("span", el("b", isKnown(store) ? count(namesOf(store)) : "–"), ` ${t("n_names")}`), ...STATES.filter((each) => countOf(store, each) > 0).map((each) => {
       const total = el("span.total", mark(each, 12), `${t(each)} `, el("b", count(countOf(store, each))));
       total.dataset.state = each;
       return total;
     })));
     if (!store.up) panel.append(this.away(store, world));
     const keys = order(store, { now: world.now(store) }).slice(0, ROWS);
-    if (!keys.length && store.known) panel.append(el("p.quiet", t("empty")));
+    if (!keys.length && isKnown(store)) panel.append(el("p.quiet", t("empty")));
     for (const key of keys) panel.append(this.row(store, store.rows.get(key), world));
     if (store.rows.size > keys.length) panel.append(el("p.quiet", t("more", count(store.rows.size - keys.length))));
     return panel;

@@ -17,10 +17,19 @@ function newStore(told) {
   };
 }
 
+// Orders names with numbers in them as people do: "job-9" before "job-10". The length of a number stands before its digits.
+export function naturalKey(name) {
+  return name.replace(/\d+/g, (digits) => {
+    const number = digits.replace(/^0+/, "");
+    return "9".repeat(Math.floor(number.length / 9)) + (number.length % 9) + number;
+  });
+}
+
 function readRow(row) {
   for (const field of ["since", "until", "lost_at", "p50", "p99", "closed_until"]) row[field] = number(row[field]);
   for (const field of ["capacity", "taken", "waiters", "more_holders"]) row[field] = number(row[field]) ?? 0;
   row.token = String(row.token ?? "");
+  row.natural = naturalKey(row.name);
   row.hay = `${row.name}\n${row.holder?.label ?? ""}\n${row.holder?.pid ?? ""}\n${row.token}`.toLowerCase();
   return row;
 }
@@ -178,9 +187,15 @@ export function circleSince(graph, circle) {
   return graph.edges.reduce((latest, edge) => (inside.has(edge.from) && inside.has(edge.to) ? Math.max(latest, edge.since ?? 0) : latest), 0) || null;
 }
 
+// Has the store told anything yet? Else its numbers are not zero: they are not known.
+export function isKnown(store) {
+  return store.known && (store.looked || store.absent);
+}
+
 // The worst that a person should see first of a store: for its mark.
 export function health(store) {
-  if (!store.up) return "lost";
+  if (!store.up) return store.looked || store.text ? "away" : "unknown";
+  if (store.absent) return "absent";
   if ((store.total?.by_state?.deadlock ?? store.total?.deadlock ?? 0) > 0 || store.graph.circles.length > 0) return "deadlock";
   const levels = new Set((store.doctor?.findings ?? []).map((finding) => finding.level));
   if (levels.has("bad")) return "bad";

@@ -9,7 +9,7 @@ const en = {
   loading: "Loading", search: "Name, label, host, token", side: "Side by side", all_stores: (n) => `all ${n} stores`,
   language: "中文", theme: "Theme: dark, light, as the system", keys: "All keys", skip: "To the list of names",
   away_for: (s) => `away for ${s}`, away_gap: (s) => `away ${s}`,
-  away: (store, since, next) => `${store} has not answered for ${since}; ${next}`, trying_in: (s) => `trying again in ${s}`, trying: "trying again now",
+  away: (store, since, next) => `${store} has not answered for ${since}; ${next}`, trying_in: (s) => `trying again in ${s}`, trying: "trying again now", stop: ".",
   as_of: (time) => `Shown as of ${time}.`, server_away: (since) => `The server of this page has not answered for ${since}`,
   deadlock: "Deadlock", at_risk: "At risk", lost: "Lost", wanted: "Wanted", held: "Held", waiting: "Waiting", idle: "Idle", all: "All", n_names: "names", closed: "Closed",
   deadlocks: (n) => (one(n) ? "1 deadlock" : `${n} deadlocks`), clients_for: (n, s) => `${n} clients, for ${s}`,
@@ -27,20 +27,20 @@ const en = {
   no_names: "The store does not answer; nothing is known of it yet.",
   choose: "Choose a name to see its holders and its queue.", wanted_by: (n) => `wanted by ${n}`, read_only: "read only", break_it: "Break…",
   held_for: (s) => `held ${s}`, idle_for: (s) => `idle ${s}`, p99_of: (s) => `p99 of this name ${s}`, renewed: (s) => `renewed ${s} ago`, left_of: (left, ttl) => `${left} of ${ttl} left`, no_ttl: "no time limit",
-  detached: "detached: no process is responsible for it", permits: (n) => (one(n) ? "1 permit" : `${n} permits`), slots: (s) => `slots ${s}`, nobody_has: "Nobody has it.",
+  detached: "detached: no process is responsible for it", permits: (n) => (one(n) ? "1 permit" : `${n} permits`), slots: (s) => `slots ${s}`, nobody_has: "Nobody has it.", lost_what: "The lease ran out while this client held it.", lost_check: "Look for a pause of that process: the load and the clock of its machine, garbage collection, its network. It may still write; only a resource that checks the token refuses it.",
   waiter: "Waiter", waits: "Waits", wants: "Wants", more: (n) => `${n} more`, more_waiters: (n) => `${n} more waiters`, more_holders: (n) => `${n} more holders`, next_is: "next in the queue:", nobody_waits: "Nobody waits.",
   cannot_list: (engine) => `${engine} cannot list waiters`, gone: "Nobody holds or waits for it any more.", no_tokens: "no tokens",
   shared: "read", exclusive: "write", upgradeable: "upgradeable read",
-  who_waits: "Who waits for whom", circle_of: (n) => `1 circle of ${n}`, circles: (n) => `${n} circles`, no_circle: "Nobody waits in a circle. ", longest: (who) => `The longest queue: ${who}.`, nobody_waits_here: "Nobody waits for anything.",
+  who_waits: "Who waits for whom", circle_of: (n) => `1 circle of ${n}`, circles: (n) => `${n} circles`, no_circle: "Nobody waits in a circle. ", longest: (who) => `The longest queue: ${who}.`, nobody_waits_here: "Nobody waits for anything.", waits_unknown: "It is not known who waits: the store has not answered.", waits_unknown_now: "It is not known who waits now: the store does not answer.", copy: "Copy", copied: "Copied",
   full_graph: "full graph", has: "has", has_nothing: "has nothing", waits_for: (s) => `waits ${s} for`, more_wait: (n) => (one(n) ? "1 more waits" : `${n} more wait`), and_more: (n) => `+${n} more`,
   none_can: (n) => (n === 2 ? "Neither of the two can go on." : `None of the ${n} can go on.`), gives_way: (who) => `${who} will give way by itself: its call ends with a deadlock error.`,
-  none_gives: "None of them gives way by itself.", to_end: (who) => `To end it, break the lease of ${who}:`, folded: (n) => `${n} clients are folded.`,
-  doctor: "Doctor", graph: "Graph", charts: "Charts", names: "Names", all_fine: "Everything that was looked at is fine.", warning: "warning", bad: "bad", ok: "fine", note: "note",
-  key_move: "move", key_open: "open", key_back: "back", key_search: "search", key_sort: "sort", key_graph: "graph", key_doctor: "doctor", key_stores: "stores", key_side: "side by side", key_theme: "theme", key_language: "language", key_keys: "all keys", close: "Close",
+  none_gives: "None of them gives way by itself.", to_end: (who) => `To end it, break the lease of ${who}:`, folded: (n) => `${n} clients are folded.`, group_waits: (n, s) => `${n} wait, longest ${s}`,
+  doctor: "Doctor", graph: "Graph", charts: "Charts", names: "Names", all_fine: "Everything that was looked at is fine.", warning: "warning", bad: "bad", ok: "fine", note: "note", absent: "no store yet", unknown: "not known yet",
+  key_move: "move", key_open: "open", key_back: "back", key_search: "search", key_sort: "sort", key_graph: "graph", key_doctor: "doctor", key_stores: "stores", parts: "parts of the page", key_side: "side by side", key_theme: "theme", key_language: "language", key_keys: "all keys", close: "Close",
   break_title: "Break a lease", break_hit: (who, s) => `${who} loses the lease that it has held for ${s}. It is told, at the latest by its next renewal; until then it may still believe that it has it, and only the fencing token stops its writes.`,
   break_next: (who) => `${who} gets it next.`, break_free: "Nobody waits for it: it will be free.", break_type: "Type the name to confirm:", break_do: "Break the lease", cancel: "Cancel",
   break_done: (name) => `The lease of ${name} is broken.`, break_failed: (why) => `The lease is not broken: ${why}`, break_unknown: "The server did not answer: whether the lease is broken is unknown.",
-  token_title: "Access token", token_why: "Reading, breaking and leasing are three rights. This page keeps the token in memory only, until it is closed.", token_label: "Bearer token:", token_use: "Use it", token_refused: "The server refused this token.",
+  token_title: "Access token", token_why: "A token is a line of the file with which holdfast serve was started (--tokens): ask the person who runs it. This page keeps the token in memory only, until it is closed.", token_label: "Bearer token:", token_use: "Use it", token_refused: "The server refused this token.",
   new_deadlock: (names) => `New deadlock: ${names}`, new_loss: (name) => `Lost: ${name}`, http: (code) => `the server says ${code}`,
 };
 
@@ -49,7 +49,7 @@ const zh = {
   loading: "加载中", search: "名字、标签、主机、令牌", side: "并排", all_stores: (n) => `全部 ${n} 个存储`,
   language: "EN", theme: "主题：深色、浅色、跟随系统", keys: "全部快捷键", skip: "跳到名字列表",
   away_for: (s) => `失联 ${s}`, away_gap: (s) => `失联 ${s}`,
-  away: (store, since, next) => `${store} 已 ${since} 无响应；${next}`, trying_in: (s) => `${s} 后重试`, trying: "正在重试",
+  away: (store, since, next) => `${store} 已 ${since} 无响应；${next}`, trying_in: (s) => `${s} 后重试`, trying: "正在重试", stop: "。",
   as_of: (time) => `显示的是 ${time} 的状态。`, server_away: (since) => `本页的服务器已 ${since} 无响应`,
   deadlock: "死锁", at_risk: "有风险", lost: "已丢失", wanted: "有人等待", held: "持有中", waiting: "等待中", idle: "空闲", all: "全部", n_names: "个名字", closed: "已关闭",
   deadlocks: (n) => `${n} 个死锁`, clients_for: (n, s) => `${n} 个客户端，持续 ${s}`,
@@ -67,20 +67,20 @@ const zh = {
   no_names: "存储无响应，尚无任何信息。",
   choose: "选择一个名字，查看它的持有者和等待队列。", wanted_by: (n) => `${n} 个等待者`, read_only: "只读", break_it: "强制结束…",
   held_for: (s) => `已持有 ${s}`, idle_for: (s) => `已空闲 ${s}`, p99_of: (s) => `此名字的 p99：${s}`, renewed: (s) => `${s} 前续期`, left_of: (left, ttl) => `剩 ${left}，共 ${ttl}`, no_ttl: "无期限",
-  detached: "脱离进程：没有进程对它负责", permits: (n) => `${n} 个名额`, slots: (s) => `名额编号 ${s}`, nobody_has: "无人持有。",
+  detached: "脱离进程：没有进程对它负责", permits: (n) => `${n} 个名额`, slots: (s) => `名额编号 ${s}`, nobody_has: "无人持有。", lost_what: "租约在此客户端持有期间到期。", lost_check: "检查该进程是否暂停过：机器负载、时钟、垃圾回收、网络。它可能仍在写入，只有检查围栏令牌的资源能拒绝它。",
   waiter: "等待者", waits: "已等待", wants: "请求", more: (n) => `还有 ${n} 个`, more_waiters: (n) => `还有 ${n} 个等待者`, more_holders: (n) => `还有 ${n} 个持有者`, next_is: "队列中的下一个：", nobody_waits: "无人等待。",
   cannot_list: (engine) => `${engine} 无法列出等待者`, gone: "它已没有持有者和等待者。", no_tokens: "无围栏令牌",
   shared: "读", exclusive: "写", upgradeable: "可升级读",
-  who_waits: "谁在等谁", circle_of: (n) => `${n} 方循环等待`, circles: (n) => `${n} 个循环等待`, no_circle: "没有循环等待。", longest: (who) => `最长的队列在等 ${who}。`, nobody_waits_here: "没有任何等待。",
+  who_waits: "谁在等谁", circle_of: (n) => `${n} 方循环等待`, circles: (n) => `${n} 个循环等待`, no_circle: "没有循环等待。", longest: (who) => `最长的队列在等 ${who}。`, nobody_waits_here: "没有任何等待。", waits_unknown: "谁在等待尚不清楚：存储还没有应答。", waits_unknown_now: "现在谁在等待不清楚：存储没有应答。", copy: "复制", copied: "已复制",
   full_graph: "完整等待图", has: "持有", has_nothing: "未持有", waits_for: (s) => `等待 ${s}`, more_wait: (n) => `另 ${n} 个等待`, and_more: (n) => `另 ${n} 个`,
   none_can: (n) => `这 ${n} 个客户端都无法继续。`, gives_way: (who) => `${who} 会自行让步：它的调用以死锁错误结束。`,
-  none_gives: "没有一方会自行让步。", to_end: (who) => `要解除死锁，请强制结束 ${who} 的租约：`, folded: (n) => `${n} 个客户端已折叠。`,
-  doctor: "诊断", graph: "等待图", charts: "图表", names: "名字", all_fine: "检查过的各项均合格。", warning: "警告", bad: "不合格", ok: "合格", note: "说明",
-  key_move: "移动", key_open: "打开", key_back: "返回", key_search: "搜索", key_sort: "排序", key_graph: "等待图", key_doctor: "诊断", key_stores: "存储", key_side: "并排", key_theme: "主题", key_language: "语言", key_keys: "全部快捷键", close: "关闭",
+  none_gives: "没有一方会自行让步。", to_end: (who) => `要解除死锁，请强制结束 ${who} 的租约：`, folded: (n) => `${n} 个客户端已折叠。`, group_waits: (n, s) => `${n} 个等待，最长 ${s}`,
+  doctor: "诊断", graph: "等待图", charts: "图表", names: "名字", all_fine: "检查过的各项均合格。", warning: "警告", bad: "不合格", ok: "合格", note: "说明", absent: "尚无此存储", unknown: "尚不清楚",
+  key_move: "移动", key_open: "打开", key_back: "返回", key_search: "搜索", key_sort: "排序", key_graph: "等待图", key_doctor: "诊断", key_stores: "存储", parts: "页面各部分", key_side: "并排", key_theme: "主题", key_language: "语言", key_keys: "全部快捷键", close: "关闭",
   break_title: "强制结束租约", break_hit: (who, s) => `${who} 将失去已持有 ${s} 的租约。它会得到通知，最迟在下次续期时；在此之前它可能仍以为自己持有，只有围栏令牌能拦住它的写入。`,
   break_next: (who) => `接下来由 ${who} 获得。`, break_free: "无人等待，它将变为空闲。", break_type: "输入名字以确认：", break_do: "强制结束", cancel: "取消",
   break_done: (name) => `${name} 的租约已强制结束。`, break_failed: (why) => `租约没有结束：${why}`, break_unknown: "服务器没有应答：租约是否已结束，未知。",
-  token_title: "访问令牌", token_why: "读取、强制结束和获取租约是三种权限。令牌只保存在本页内存中，关闭即消失。", token_label: "Bearer 令牌：", token_use: "使用", token_refused: "服务器拒绝了此令牌。",
+  token_title: "访问令牌", token_why: "令牌写在启动 holdfast serve 时指定的文件里（--tokens），请向运维人员索取。令牌只保存在本页内存中，关闭即消失。", token_label: "Bearer 令牌：", token_use: "使用", token_refused: "服务器拒绝了此令牌。",
   new_deadlock: (names) => `新的死锁：${names}`, new_loss: (name) => `已丢失：${name}`, http: (code) => `服务器返回 ${code}`,
 };
 
@@ -102,13 +102,14 @@ export function t(key, ...values) {
   return typeof text === "function" ? text(...values) : text;
 }
 
-// Texts that stand in the HTML: data-t is the text, data-t-label what a screen reader says (and the tooltip), data-t-hint the placeholder.
+// Texts that stand in the HTML: data-t is the text, data-t-label what a screen reader says (and the tooltip), data-t-aria the same without a tooltip, data-t-hint the placeholder.
 export function fillTexts(root = document) {
   for (const node of root.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
   for (const node of root.querySelectorAll("[data-t-label]")) {
     node.setAttribute("aria-label", t(node.dataset.tLabel));
     node.title = t(node.dataset.tLabel);
   }
+  for (const node of root.querySelectorAll("[data-t-aria]")) node.setAttribute("aria-label", t(node.dataset.tAria));
   for (const node of root.querySelectorAll("[data-t-hint]")) node.placeholder = t(node.dataset.tHint);
 }
 

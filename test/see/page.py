@@ -130,6 +130,10 @@ class Page(unittest.TestCase):
         browser.resize(1440, 900)
         browser.until("document.querySelector('#graph-says .command')", "the command that ends it")
         words = browser.js("document.querySelector('#graph-says .command').textContent").split()
+        self.assertEqual(browser.js("(() => { const c = document.querySelector('#graph-says .command'); return c.clientHeight < 2 * parseFloat(getComputedStyle(c).lineHeight) + 14 && getComputedStyle(c).whiteSpace; })()"), "nowrap",
+                         "one line: two would read as two commands")
+        self.assertEqual(browser.js("document.querySelector('#graph-says button.copy').textContent"), "Copy")
+        self.picture("deadlock-remedy")
         self.assertEqual(words[:2], ["holdfast", "break"])
         self.assertEqual(place.command(*words[1:]).returncode, 0, "the command of the page does what it says")
         browser.until("document.querySelectorAll('.in-circle').length === 0", "no circle any more")
@@ -255,7 +259,88 @@ class Page(unittest.TestCase):
         browser.until(state("on-disk", "held"), "the second store by its key")
         self.assertFalse(browser.js("document.body.classList.contains('stale')"))
 
+    def test_what_is_not_known_is_a_dash(self):
+        """A store that has never answered: no zero, no "nobody", no time of a picture that never was; and an outage is red."""
+        browser, place = self.browser, self.place
+        self.show("redis://127.0.0.1:1", place.url)
+        browser.until("document.querySelector('#strip .chip.bad.long')?.textContent.includes('has not answered for')", "the outage, in red")
+        browser.until("document.querySelectorAll('.store')[1].querySelector('.health.absent')", "the other store is not there yet: no green tick for it")
+        self.assertEqual(browser.js("document.querySelector('.store .names').textContent"), "–")
+        self.assertTrue(browser.js("!!document.querySelector('.store .health.away')"))
+        self.assertEqual(browser.js("document.querySelector('#filters').textContent.replace(/\\s+/g, ' ').trim()"), "All –")
+        text = browser.js("document.body.innerText")
+        for claim in ("Nobody", "Shown as of"):
+            self.assertNotIn(claim, text)
+        self.assertIn("It is not known who waits", text)
+        self.assertTrue(browser.js("document.querySelector('#live').classList.contains('grey')"), "we hear the server, and nothing of the store")
+        red = browser.js("getComputedStyle(document.querySelector('#strip .chip.bad')).color")
+        self.assertEqual(browser.js("getComputedStyle(document.querySelector('.store .health.away')).color"), red)
+        self.picture("unknown")
+        browser.key("l")
+        self.picture("unknown-zh")
+        browser.key("l")
+        browser.key("2")
+        browser.until("document.body.innerText.includes('Nobody holds or waits for anything.')", "of the other one it is known")
+
+    def test_a_lost_lease_is_told(self):
+        browser, place = self.browser, self.place
+        redis, url = place.redis()
+        self.show(url)
+        holder = place.hold("nightly", "--ttl", "3s", url=url)
+        browser.until(state("nightly", "held"), "held")
+        browser.until(f"{row('nightly')}.querySelector('.c-token').textContent.length > 6", "its token")
+        token = browser.js(cell("nightly", "token"))
+        holder.send_signal(signal.SIGSTOP)
+        try:
+            browser.until(state("nightly", "lost"), "lost")
+            self.click_row("nightly")
+            browser.until("document.querySelector('#detail .card.lost')", "what happened")
+            told = browser.js("document.querySelector('#detail').innerText")
+            self.assertIn(token, told)
+            self.assertIn("ran out", told)
+            self.assertNotIn("Nobody has it", told)
+            self.picture("lost")
+        finally:
+            holder.send_signal(signal.SIGCONT)
+
     # ---- what a person does
+
+    def test_stores_are_told_apart_by_their_ends(self):
+        browser = self.browser
+        self.show("redis://127.0.0.1:24001", "redis://127.0.0.1:24002")
+        shown = """[...document.querySelectorAll('.store:not(.all) b')].map((name) => { const end = name.querySelector('.end'); const tab = name.closest('.store').getBoundingClientRect();
+            const at = end.getBoundingClientRect(); return [end.textContent, end.scrollWidth <= end.clientWidth + 1 && at.right <= tab.right && at.width > 0]; })"""
+        for width in (1440, 1024, 390):
+            browser.resize(width, 844)
+            browser.until("document.querySelectorAll('.store:not(.all)').length === 2", "two stores")
+            ends = browser.js(shown)
+            self.assertEqual([end[-5:] for end, _ in ends], ["24001", "24002"], width)
+            self.assertTrue(all(whole for _, whole in ends), f"the end of the name is in view at {width}: {ends}")
+            self.picture(f"tabs-{width}")
+
+    def test_a_star_is_one_box(self):
+        browser, place = self.browser, self.place
+        self.show()
+        place.hold("convert")
+        browser.until(state("convert", "held"), "held")
+        for _ in range(6):
+            place.hold("convert")
+        browser.until(f"{row('convert')}?.querySelector('.c-waiters b').textContent === '6'", "six wait")
+        browser.key("g")
+        browser.until("/^6 wait, longest \\d/.test(document.querySelector('#full-body .pill text')?.textContent)", "one box for the six")
+        self.assertEqual(browser.js("[document.querySelectorAll('#full-body .pill').length, document.querySelectorAll('#full-body .box').length, document.querySelectorAll('#full-body .other-arrow').length]"), [1, 1, 1])
+        self.picture("star")
+
+    def test_names_have_room_and_are_in_order(self):
+        browser, place = self.browser, self.place
+        self.show()
+        names = [f"billing:invoice:{n}" for n in (7, 12, 102)]
+        for name in reversed(names):
+            place.hold(name)
+        for name in names:
+            browser.until(row(name), f"all of {name} is shown at 1440")
+        self.assertEqual(browser.js(NAMES), names, "7 before 12 before 102")
+        self.picture("names-1440")
 
     def test_many_stores_fit_the_head(self):
         browser, place = self.browser, self.place
@@ -439,6 +524,8 @@ class Page(unittest.TestCase):
         self.assertTrue(rings[1])
         slots = browser.js("import('/layout.js').then((l) => { const m = new Map(); l.slots(['a', 'b', 'c'], m); l.slots(['a', 'c'], m); l.slots(['a', 'c', 'd'], m); return [...m].sort().map((e) => e.join('')).join(); })")
         self.assertEqual(slots, "a0,c2,d1", "who stays keeps its place")
+        order = browser.js("import('/store.js').then((s) => ['a1b10', 'a-102', 'a1b2', 'b', 'a-12', 'a-2', 'a', 'a10', 'a01b11', 'b0', 'a-x', 'a-99999999999', 'a-1000000000'].sort((x, y) => s.naturalKey(x) < s.naturalKey(y) ? -1 : 1))")
+        self.assertEqual(order, ["a", "a-2", "a-12", "a-102", "a-1000000000", "a-99999999999", "a-x", "a1b2", "a1b10", "a01b11", "a10", "b", "b0"], "as `holdfast top` has them")
         gaps = browser.js("import('/charts.js').then((c) => { const p = [1, 2, 3, 4, 5].map((i) => ({at: i * 1000, handovers: i, away: i === 3})); return [c.segments(p, 'handovers', 6000, 1000000).length, c.gaps(p, 6000)]; })")
         self.assertEqual(gaps, [2, [[3000, 4000]]], "no line across a gap")
         rate = browser.js("""Promise.all([import('/store.js'), import('/charts.js')]).then(([s, c]) => { const world = new s.World();
