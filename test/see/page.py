@@ -388,7 +388,7 @@ class Page(unittest.TestCase):
         browser.key("Enter")
         browser.until("document.querySelector('.row.opened .c-name')?.textContent === 'one' && document.querySelector('.detail h2')?.textContent === 'one'", "Enter opens")
         browser.key("Escape")
-        browser.until("!document.querySelector('.row.opened')", "Escape goes back")
+        browser.until("!document.querySelector('.row.opened') && document.querySelector('#detail.none')", "Escape goes back, and the frame after it has been drawn")
         where = browser.js("JSON.stringify([...document.querySelectorAll('.head, #strip, #charts, #list, #graph')].map((part) => part.getBoundingClientRect()))")
         browser.key("/")
         browser.until("document.activeElement.id === 'search'")
