@@ -27,6 +27,7 @@ hf_party_request party_request(const struct cli *cli, hf_cancel *cancel)
     request.parties = cli->args.parties > 0 ? (uint32_t)cli->args.parties : 0;
     request.who = party_who(cli);
     request.wait_ms = party_wait_ms(cli);
+    request.ttl_ms = cli->args.ttl_ms;
     request.cancel = cancel;
     return request;
 }

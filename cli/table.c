@@ -149,7 +149,11 @@ static const struct option_def members_options[] = {
     FLAG(0, "watch", watch, "continue, and print each member that joins or leaves"),
 };
 
-#define WHO_ROW TEXT(0, "as", "WHO", who, "the name of this participant (default: HOST:PID)")
+#define WHO_ROWS                                                                       \
+    TEXT(0, "as", "WHO", who, "the name of this participant (default: HOST:PID)"),     \
+        DURATION(0, "ttl", ttl_ms,                                                     \
+                 "the others notice D after its death (default 30s with a server, at " \
+                 "least 1s)")
 
 static const struct option_def latch_options[] = {
     NUMBER(0, "count", "N", 1, HF_PARTICIPANTS_MAX, count,
@@ -157,7 +161,7 @@ static const struct option_def latch_options[] = {
     FLAG(0, "down", down, "count down once; with COMMAND: after it has succeeded"),
     FLAG(0, "wait", await, "wait until it is open"),
     FLAG(0, "remove", remove, "delete the latch"),
-    WHO_ROW,
+    WHO_ROWS,
     NAME_ROW,
     FLAG('n', "nonblock", nonblock, "do not wait: only say whether it is open"),
     DURATION('w', "within", wait_ms, "wait at most D (default: for ever)"),
@@ -168,7 +172,7 @@ static const struct option_def latch_options[] = {
 
 static const struct option_def barrier_options[] = {
     NUMBER(0, "parties", "N", 1, HF_PARTICIPANTS_MAX, parties, "the number of participants"),
-    WHO_ROW,
+    WHO_ROWS,
     WAIT_ROWS,
     COMMAND_ROWS,
 };

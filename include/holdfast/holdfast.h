@@ -680,7 +680,13 @@ typedef struct hf_adopt_request {
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Take over a detached lease by its text. HF_OK: the caller owns *ret_lease as if it had acquired
  * it. HF_NOT_FOUND: the lease has ended, expired or was broken. HF_INVALID: not the text of a
- * lease. */
+ * lease.
+ *
+ * The text stays good: it can be adopted again. The store cannot tell the owners of one text apart,
+ * so each of their handles says HELD, and each renews the same lease. When one of them releases it,
+ * the others learn that with their next renewal, up to a third of the ttl later. Until then another
+ * client may hold the name beside them. So hand a lease over and do not use it in two places: the
+ * former owner ends its use before the text is adopted, and does not release its handle. */
 HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *request,
                                        hf_lease **ret_lease, hf_error *err);
 

@@ -440,7 +440,11 @@ typedef struct hf_party_request {
      * hf_acquire_request; NULL: none. HF_INVALID for calls that return none. */
     hf_event_fn *on_event;
     void *on_event_arg;
-    uint64_t reserved[2];
+    /* Latch join, barriers: the ttl of the participant's lease. If the participant dies, the others
+     * notice when the lease has ended. 0: the default of the store (with a server mostly 30 s);
+     * else as in hf_acquire_request. */
+    int64_t ttl_ms;
+    uint64_t reserved[1];
 } hf_party_request;
 #define HF_PARTY_REQUEST_INIT HF_INIT(hf_party_request)
 

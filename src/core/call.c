@@ -216,13 +216,14 @@ void hfi_call_listen(struct hfi_call *call, bool listed)
 {
     struct hfi_wait *wait = &call->wait;
 
-    if (!call->waits)
+    if (!call->waits) { /* else others may be reading it */
         hfi_wait_init(wait, call->store, call->lease, call->min_valid_ms);
-    call->waits = true;
-    if (!hfi_call_has_thread(call)) {
-        wait->call = call;
-        wait->tid = 0;
+        if (!hfi_call_has_thread(call)) {
+            wait->call = call;
+            wait->tid = 0;
+        }
     }
+    call->waits = true;
     if (call->tag.count > 0)
         hfi_detect_watch(wait, &call->tag);
     if (listed)

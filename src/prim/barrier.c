@@ -357,6 +357,8 @@ static hf_status prepare_come(hf_store *store, const hf_party_request *given, bo
     else if (request.parties == 0 || request.parties > HF_PARTICIPANTS_MAX)
         status = hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
     else
+        status = hfi_presence_ttl(&call->presence, &task->prim, request.ttl_ms, err);
+    if (status == HF_OK)
         status = name_participant(call, request.who, err);
     if (status == HF_OK) {
         *ret_call = call;

@@ -389,7 +389,9 @@ static hf_status prepare_join(hf_store *store, const hf_party_request *given,
     call->task.step = step_join;
     call->task.until_ms = until_ms;
     call->task.core.cancel = request.cancel;
-    status = hfi_presence_name(&call->presence, &call->task.prim, request.who, err);
+    status = hfi_presence_ttl(&call->presence, &call->task.prim, request.ttl_ms, err);
+    if (status == HF_OK)
+        status = hfi_presence_name(&call->presence, &call->task.prim, request.who, err);
     return status == HF_OK ? HF_OK : refuse(call, status);
 }
 

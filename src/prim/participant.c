@@ -55,6 +55,14 @@ hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim
     return lease_name(prim, who, presence->name, &presence->len, err);
 }
 
+hf_status hfi_presence_ttl(struct hfi_presence *presence, const struct hfi_prim *prim,
+                           int64_t ttl_ms, hf_error *err)
+{
+    presence->ttl_ms = ttl_ms;
+    return ttl_ms == 0 ? HF_OK
+                       : hfi_ttl_check(hfi_store_promises(prim->store), "ttl_ms", ttl_ms, err);
+}
+
 hf_status hfi_presence_acquire(struct hfi_presence *presence, struct hfi_prim_task *task, int state)
 {
     hf_acquire_request *request = &presence->request;
@@ -67,6 +75,7 @@ hf_status hfi_presence_acquire(struct hfi_presence *presence, struct hfi_prim_ta
     request->wait_ms = task->until_ms == HFI_NEVER ? HF_FOREVER
                        : task->until_ms > now_ms   ? task->until_ms - now_ms
                                                    : 0;
+    request->ttl_ms = presence->ttl_ms;
     request->cancel = task->core.cancel;
     request->on_event = presence->on_event;
     request->on_event_arg = presence->on_event_arg;

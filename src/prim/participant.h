@@ -17,6 +17,7 @@ struct hfi_presence {
     uint32_t len;
     hf_event_fn *on_event; /* of its lease; NULL: none */
     void *on_event_arg;
+    int64_t ttl_ms; /* 0: the default */
     hf_acquire_request request;
     hf_lease *lease; /* NULL: none */
     uint64_t id;     /* its token, or a random number if the engine has no tokens; never 0 */
@@ -24,6 +25,9 @@ struct hfi_presence {
 
 /* Copy a request, in full size. */
 hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err);
+/* Is this the ttl of a lease in the store of `prim`, or 0? Then it is that of our own. */
+hf_status hfi_presence_ttl(struct hfi_presence *presence, const struct hfi_prim *prim,
+                           int64_t ttl_ms, hf_error *err);
 /* For a call that returns no lease. */
 hf_status hfi_party_no_events(const hf_party_request *request, hf_error *err);
 /* Can `who` take part in what `prim` is about? */

@@ -274,6 +274,41 @@ static void newcomers_wait_until_all_have_left(void **state)
     close_store(store);
 }
 
+/* The ttl of a participant's lease is chosen, for it is how long others take to notice a death. */
+static void ttl_of_a_participant(void **state)
+{
+    hf_party_request request = HF_PARTY_REQUEST_INIT;
+    hf_lease *lease = NULL;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_TTL);
+    store = open_store();
+    request.name = "barrier";
+    request.name_len = HF_CSTRING;
+    request.who = "a";
+    request.parties = 1;
+    request.wait_ms = LIMIT_MS;
+    request.ttl_ms = 1;
+    EXPECT(HF_INVALID, both_barrier_enter(store, &request, &lease, &contract_error));
+    CHECK(strstr(contract_error.text, "ttl_ms") && lease == NULL);
+    request.ttl_ms = -1;
+    EXPECT(HF_INVALID, both_barrier_wait(store, &request, &contract_error));
+    EXPECT(HF_INVALID, both_latch_join(store, &request, &lease, &contract_error));
+    CHECK(strstr(contract_error.text, "ttl_ms") && lease == NULL);
+
+    request.ttl_ms = 6000;
+    EXPECT(HF_OK, both_barrier_enter(store, &request, &lease, &contract_error));
+    CHECK(hf_lease_remaining_ms(lease) <= 6000);
+    EXPECT(HF_OK, hf_barrier_leave(lease, LIMIT_MS, NULL, &contract_error));
+    request.name = "latch";
+    EXPECT(HF_OK, hf_latch_create(store, "latch", HF_CSTRING, 1, &contract_error));
+    EXPECT(HF_OK, both_latch_join(store, &request, &lease, &contract_error));
+    CHECK(hf_lease_remaining_ms(lease) <= 6000);
+    EXPECT(HF_OK, hf_release(lease, &contract_error));
+    close_store(store);
+}
+
 /* hf_close() ends the waiting, and the arrival with it. */
 static void closing_ends_the_wait(void **state)
 {
@@ -418,6 +453,7 @@ int agree_barrier(void)
         CASE(who_gives_up_has_not_come),
         CASE(one_who_is_gone_breaks_it),
         CASE(newcomers_wait_until_all_have_left),
+        CASE(ttl_of_a_participant),
         CASE(closing_ends_the_wait),
         CASE(many_need_no_threads),
         CASE(a_cancelled_call_has_not_come),

@@ -163,7 +163,8 @@ pub struct hf_party_request {
     pub cancel: *mut hf_cancel,
     pub on_event: Option<hf_event_fn>,
     pub on_event_arg: *mut c_void,
-    pub reserved: [u64; 2],
+    pub ttl_ms: i64,
+    pub reserved: [u64; 1],
 }
 
 #[repr(C)]

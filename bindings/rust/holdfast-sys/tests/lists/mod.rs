@@ -326,6 +326,7 @@ pub fn layouts() -> Vec<Layout> {
             cancel,
             on_event,
             on_event_arg,
+            ttl_ms,
             reserved
         }),
         layout!(hf_leader {
