@@ -101,6 +101,47 @@ quickstart()
     "$cargo" run --manifest-path "$folder/mine/Cargo.toml"
 }
 
+# A program that has a newer tokio than Cargo.lock: Cargo allows one tokio 1.x for all of a program. The suites use Cargo.lock, with the
+# oldest one.
+newer_tokio()
+{
+    mkdir -p "$folder/newer/src" || return 1
+    cat >"$folder/newer/Cargo.toml" <<END
+[package]
+name = "newer"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+holdfast = { path = "$here/holdfast", features = ["tokio"] }
+tokio = { version = "$1", features = ["macros", "rt-multi-thread", "time"] }
+END
+    cat >"$folder/newer/src/main.rs" <<END
+#[tokio::main]
+async fn main() -> holdfast::Result<()> {
+    let store = holdfast::Store::open("file:$folder/newer-store")?;
+    let lease = store.mutex("x").acquire_async().await?;
+    let waits = store.mutex("x").acquire_async();
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(1), waits).await.is_err());
+    lease.release_async().await?;
+    store.mutex("x").acquire_async().await?.release_async().await
+}
+END
+    "$cargo" run --manifest-path "$folder/newer/Cargo.toml" && grep -A 1 'name = "tokio"' "$folder/newer/Cargo.lock"
+}
+
+# The version that Cargo.toml asks for at least is that of Cargo.lock.
+oldest_tokio()
+{
+    least=$(sed -n 's/^tokio = { version = "\([0-9.]*\)", optional.*/\1/p' holdfast/Cargo.toml)
+    [ -n "$least" ] && grep -A 1 'name = "tokio"' Cargo.lock | grep -F "version = \"$least\""
+}
+
+# rustc 1.N or later?
+has_rust()
+{
+    [ "$("${RUSTC:-rustc}" --version | sed 's/^rustc 1\.\([0-9]*\).*/\1/')" -ge "$1" ]
+}
+
 cd "$here" || exit 2
 examples=$CARGO_TARGET_DIR/debug/examples
 folder=$(mktemp -d) || exit 2
@@ -116,6 +157,9 @@ suite "embedded store" "$cargo" test --locked -p holdfast --features tokio --lib
 suite "examples of the documentation" "$cargo" test --locked -p holdfast --features tokio --doc
 suite "Redis" "$with_server" redis "$cargo" test --locked -p holdfast --features tokio --tests --no-fail-fast
 step "quickstart of the README" quickstart
+# The newest tokio may need a newer Rust than that of the distribution.
+if has_rust 88; then step "a program with the newest tokio" newer_tokio 1.48; else echo "the newest tokio was not tried: it needs a newer Rust"; fi
+step "the suites have the oldest tokio" oldest_tokio
 step "examples" "$cargo" build --locked -p holdfast --features tokio --examples
 step "example, embedded" check_example "$examples/workers"
 step "worker, embedded" check_worker "$examples/worker" "file:$folder/store" 7 1

@@ -303,12 +303,20 @@ class Leader extends Lease {
   }
 }
 
-const LAST = Symbol('what the library has seen last');
+const LEADER = Symbol('the leader that the library has seen last');
+const MEMBERS = Symbol('the members that the library has seen last');
 
 /** What was seen, and hidden in it what the next wait compares with. */
-function seen(found, value) {
-  Object.defineProperty(value, LAST, { value: found.last });
+function seen(found, value, as) {
+  Object.defineProperty(value, as, { value: found.last });
   return value;
+}
+
+/** What is hidden in `last`; undefined without it. */
+function hidden(last, as, call) {
+  if (last === undefined || last === null) return undefined;
+  if (last[as] === undefined) throw invalid(`last: must be what ${call} returned, not a copy of it`);
+  return last[as];
 }
 
 class Election {
@@ -328,9 +336,9 @@ class Election {
   /** Wait until there is something else than `last`; without it, at once. */
   async wait(last = undefined, opts = undefined) {
     const [wait, signal] = waits(opts);
-    const found = await this._core.call(native.electionWait, [this.name, last?.[LAST], wait], undefined, signal);
+    const found = await this._core.call(native.electionWait, [this.name, hidden(last, LEADER, 'wait()'), wait], undefined, signal);
     const { leads, token, value, label, version } = found;
-    return seen(found, leads ? { leads, token, value, label, version } : { leads, version });
+    return seen(found, leads ? { leads, token, value, label, version } : { leads, version }, LEADER);
   }
 
   /** What is seen: first the present, then each change. */
@@ -365,8 +373,8 @@ class Group {
 
   async members(last = undefined, opts = undefined) {
     const [wait, signal] = waits(opts);
-    const found = await this._core.call(native.membersWait, [this.name, last?.[LAST], wait], undefined, signal);
-    return seen(found, found.members);
+    const found = await this._core.call(native.membersWait, [this.name, hidden(last, MEMBERS, 'members()'), wait], undefined, signal);
+    return seen(found, found.members, MEMBERS);
   }
 
   async *changes({ signal } = {}) {

@@ -187,7 +187,9 @@ struct bytes args_bytes(struct args *args, napi_value value, const char *what);
 const char *args_text(struct args *args, napi_value value, const char *what);
 int64_t args_int(struct args *args, napi_value value);
 uint64_t args_big(struct args *args, napi_value value);
-void *args_external(struct args *args, napi_value value);
+/* What an observer has seen, from which the next wait goes on. NULL for nothing; what another kind of observer has seen is refused. */
+enum seen { SEEN_LEADER = 0x6c656164, SEEN_MEMBERS = 0x6d656d62 };
+void *args_seen(struct args *args, napi_value value, enum seen kind);
 struct slot *args_lease(struct args *args, napi_value value);
 hf_lease *args_handle(struct args *args, napi_value value);
 /* Eight values, as lib/options.js packs them. */
@@ -202,7 +204,7 @@ napi_value make_big(napi_env env, uint64_t number);
 napi_value make_bool(napi_env env, bool value);
 napi_value make_text(napi_env env, const char *text); /* NULL: undefined */
 napi_value make_bytes(napi_env env, const void *bytes, size_t len);
-napi_value make_external(napi_env env, void *memory); /* freed by hf_free() */
+napi_value make_seen(napi_env env, void *memory, enum seen kind); /* freed by hf_free() */
 void put(napi_env env, napi_value object, const char *name, napi_value value);
 bool is_nothing(napi_env env, napi_value value); /* undefined or null */
 

@@ -371,7 +371,7 @@ static hf_status begin_election_wait(struct args *args, napi_value *value)
 
     request.name = name.at;
     request.name_len = name.len;
-    request.last = args_external(args, value[1]);
+    request.last = args_seen(args, value[1], SEEN_LEADER);
     request.wait_ms = args_int(args, value[2]);
     return UNLESS_REFUSED(args, hf_election_wait_async(args->store->handle, &request, DONE(args)));
 }
@@ -393,7 +393,7 @@ static hf_status begin_members_wait(struct args *args, napi_value *value)
 
     request.name = name.at;
     request.name_len = name.len;
-    request.last = args_external(args, value[1]);
+    request.last = args_seen(args, value[1], SEEN_MEMBERS);
     request.wait_ms = args_int(args, value[2]);
     return UNLESS_REFUSED(args, hf_members_wait_async(args->store->handle, &request, DONE(args)));
 }

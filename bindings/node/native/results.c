@@ -305,7 +305,7 @@ static napi_value make_leader(napi_env env, hf_leader *leader)
     put(env, object, "value", make_bytes(env, leader->value, leader->value_len));
     put(env, object, "label", make_text(env, leader->label ? leader->label : ""));
     put(env, object, "version", make_big(env, leader->version));
-    put(env, object, "last", make_external(env, leader));
+    put(env, object, "last", make_seen(env, leader, SEEN_LEADER));
     return object;
 }
 
@@ -325,7 +325,7 @@ static napi_value make_members(napi_env env, hf_members *members)
         napi_set_element(env, list, (uint32_t)i, item);
     }
     put(env, object, "members", list);
-    put(env, object, "last", make_external(env, members));
+    put(env, object, "last", make_seen(env, members, SEEN_MEMBERS));
     return object;
 }
 

@@ -162,13 +162,24 @@ uint64_t args_big(struct args *args, napi_value value)
     return (uint64_t)negative;
 }
 
-void *args_external(struct args *args, napi_value value)
-{
-    void *memory = NULL;
+/* What an external of ours points to. */
+struct seen_memory {
+    enum seen kind;
+    void *memory;
+};
 
-    if (!is_nothing(args->env, value))
-        napi_get_value_external(args->env, value, &memory);
-    return memory;
+void *args_seen(struct args *args, napi_value value, enum seen kind)
+{
+    void *found = NULL;
+    const struct seen_memory *seen;
+
+    if (is_nothing(args->env, value))
+        return NULL;
+    seen = napi_get_value_external(args->env, value, &found) == napi_ok ? found : NULL;
+    if (seen && seen->kind == kind)
+        return seen->memory;
+    refuse(args, HF_INVALID, "last", "is not what this call returned");
+    return NULL;
 }
 
 struct slot *args_lease(struct args *args, napi_value value)
@@ -305,15 +316,21 @@ static void free_external(napi_env env, void *data, void *hint)
 {
     (void)env;
     (void)hint;
-    hf_free(data);
+    hf_free(((struct seen_memory *)data)->memory);
+    free(data);
 }
 
-napi_value make_external(napi_env env, void *memory)
+napi_value make_seen(napi_env env, void *memory, enum seen kind)
 {
+    struct seen_memory *seen = malloc(sizeof *seen);
     napi_value value = NULL;
 
-    if (napi_create_external(env, memory, free_external, NULL, &value) != napi_ok)
+    if (seen)
+        *seen = (struct seen_memory){ .kind = kind, .memory = memory };
+    if (!seen || napi_create_external(env, seen, free_external, NULL, &value) != napi_ok) {
         hf_free(memory);
+        free(seen);
+    }
     return value;
 }
 

@@ -182,6 +182,29 @@ test('elections', () =>
     assert.deepEqual([seen[0], seen[1], seen[2], seen.at(-1)], [null, 'first', 'moved', 'end']);
   }));
 
+test('what one observer has seen is nothing for another', () =>
+  withStore(async (store) => {
+    const [election, group] = [store.election('leader'), store.group('group')];
+    const [leader, members] = [await election.wait(), await group.members()];
+    for (const last of [members, { ...leader }, {}, 7]) {
+      const error = await failure(election.wait(last, { wait: 0 }));
+      assert.equal(error.status, 'INVALID');
+      assert.match(error.message, /last: /);
+    }
+    for (const last of [leader, [...members], [], 'x']) {
+      const error = await failure(group.members(last, { wait: 0 }));
+      assert.equal(error.status, 'INVALID');
+      assert.match(error.message, /last: /);
+    }
+    // The memory of one under the name of the other: the addon looks for itself.
+    const disguised = [];
+    const hidden = (value) => Object.getOwnPropertySymbols(value).find((symbol) => typeof value[symbol] === 'object');
+    Object.defineProperty(disguised, hidden(members), { value: leader[hidden(leader)] });
+    assert.equal((await failure(group.members(disguised, { wait: 0 }))).status, 'INVALID');
+    assert.ok(['BUSY', 'TIMEOUT'].includes((await failure(election.wait(leader, { wait: 0 }))).status));
+    assert.ok(['BUSY', 'TIMEOUT'].includes((await failure(group.members(members, { wait: 0 }))).status));
+  }));
+
 test('members of a group', () =>
   withStore(async (store) => {
     const group = store.group('group');

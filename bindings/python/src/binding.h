@@ -176,7 +176,9 @@ PyObject *give_latch(struct call *call, const hf_result *result);
 PyObject *lacks_of(const hf_engine_lack *lacks);
 /* The value is stolen, also if this fails. false: the exception is set. */
 bool list_add(PyObject *list, PyObject *value);
-#define LAST_CAPSULE "holdfast.last"
+/* What an observer has seen: of two types, so of two names. */
+#define LEADER_CAPSULE  "holdfast.leader"
+#define MEMBERS_CAPSULE "holdfast.members"
 
 /* lease.c */
 extern PyObject *lease_class; /* holdfast.Lease */

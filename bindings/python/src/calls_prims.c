@@ -148,13 +148,26 @@ static int read_once(struct call *c)
            read_requests(c, requests, scope);
 }
 /* (name, last or None, wait_ms) */
-static int read_watch(struct call *c)
+static int read_watch(struct call *c, const char *capsule, const char *maker)
 {
     if (!PyArg_ParseTuple(c->args, "O&OL", read_name, &c->name, &c->capsule, &c->wait_ms))
         return 0;
-    if (c->capsule != Py_None)
-        c->last = PyCapsule_GetPointer(c->capsule, LAST_CAPSULE);
-    return !PyErr_Occurred();
+    if (c->capsule == Py_None)
+        return 1;
+    if (!PyCapsule_IsValid(c->capsule, capsule)) {
+        PyErr_Format(PyExc_TypeError, "last: expected what a call of %s returned", maker);
+        return 0;
+    }
+    c->last = PyCapsule_GetPointer(c->capsule, capsule);
+    return 1;
+}
+static int read_election_watch(struct call *c)
+{
+    return read_watch(c, LEADER_CAPSULE, "Election");
+}
+static int read_members_watch(struct call *c)
+{
+    return read_watch(c, MEMBERS_CAPSULE, "Members");
 }
 static int read_for(struct call *c)
 {
@@ -447,12 +460,12 @@ const struct call_type prim_calls[] = {
     CALL(campaign, read_campaign, CALL_WAITS | CALL_TRY_FIRST, 0, give_lease),
     CALL(election_set, read_value, 0, 0, give_none),
     CALL(resign, read_nothing, CALL_ENDS, 0, give_none),
-    CALL(election_wait, read_watch, CALL_WAITS, FINE(HF_TIMEOUT), give_leader),
+    CALL(election_wait, read_election_watch, CALL_WAITS, FINE(HF_TIMEOUT), give_leader),
     CALL(lease_cell_set, read_lease_cell, 0, 0, give_none),
     CALL(lease_cell_get, read_named, 0, FINE(HF_NOT_FOUND), give_cell),
     CALL(join, read_join, CALL_WAITS | CALL_TRY_FIRST, 0, give_lease),
     CALL(leave, read_nothing, CALL_ENDS, 0, give_none),
-    CALL(members_wait, read_watch, CALL_WAITS, FINE(HF_TIMEOUT), give_members),
+    CALL(members_wait, read_members_watch, CALL_WAITS, FINE(HF_TIMEOUT), give_members),
     CALL(once_begin, read_once, CALL_WAITS | CALL_TRY_FIRST, FINE(HF_DONE), give_once),
     CALL(once_get, read_named, 0, FINE(HF_NOT_FOUND), give_mark),
     CALL(once_claim, read_for, 0, FINE(HF_DONE), give_mark),

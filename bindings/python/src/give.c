@@ -285,7 +285,7 @@ PyObject *lacks_of(const hf_engine_lack *lacks)
 
 static void free_last(PyObject *capsule)
 {
-    hf_free(PyCapsule_GetPointer(capsule, LAST_CAPSULE));
+    hf_free(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
 }
 
 /* (capsule, token, value or None, label, version); None: nothing new. */
@@ -297,7 +297,7 @@ PyObject *give_leader(struct call *call, const hf_result *result)
     (void)call;
     if (result->status != HF_OK)
         Py_RETURN_NONE;
-    capsule = PyCapsule_New(result->leader, LAST_CAPSULE, free_last);
+    capsule = PyCapsule_New(result->leader, LEADER_CAPSULE, free_last);
     if (!capsule) {
         hf_free(result->leader);
         return NULL;
@@ -316,7 +316,7 @@ PyObject *give_members(struct call *call, const hf_result *result)
     (void)call;
     if (result->status != HF_OK)
         Py_RETURN_NONE;
-    capsule = PyCapsule_New(result->members, LAST_CAPSULE, free_last);
+    capsule = PyCapsule_New(result->members, MEMBERS_CAPSULE, free_last);
     if (!capsule) {
         hf_free(result->members);
         return NULL;

@@ -172,6 +172,29 @@ class Together(StoreTest):
         with self.assertRaises(holdfast.Busy):
             self.store.election(self.store.lock(name, wait=0)).campaign(b"no")
 
+    def test_one_observer_is_not_the_other(self) -> None:
+        """What was seen last is memory of the library: that of an election is not that of members."""
+        election, members = self.store.election("e"), self.store.members("g")
+        leader, group = election.leader(), members.list()
+        for last in (leader, object(), None):
+            with self.assertRaisesRegex((TypeError, AttributeError), "last|_seen"):
+                members.wait(last, 0)  # type: ignore[arg-type]
+        for last in (group, object(), None):
+            with self.assertRaisesRegex((TypeError, AttributeError), "last|_seen"):
+                election.wait(last, 0)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "last: .*Members"):
+            members.wait(leader, 0)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "last: .*Election"):
+            election.wait(group, 0)  # type: ignore[arg-type]
+
+        async def main() -> None:
+            with self.assertRaisesRegex(TypeError, "last: .*Members"):
+                await members.wait_async(leader, 0)  # type: ignore[arg-type]
+
+        asyncio.run(main())
+        self.assertIsNone(election.wait(leader, 0))
+        self.assertIsNone(members.wait(group, 0))
+
     def test_members(self) -> None:
         members = self.store.members("g")
         empty = members.list()
