@@ -422,7 +422,8 @@ impl Lease {
 
     /// [`convert`](Lease::convert) without blocking. If the future is dropped, the lease stays, as
     /// one kind or the other: [`info`](Lease::info) says which. Until the call has really ended,
-    /// another conversion is [`Status::InUse`].
+    /// another conversion is [`Status::InUse`], or [`Status::Invalid`] if the lease was converted all
+    /// the same and its new handle is on its way.
     ///
     /// The lease cannot be released meanwhile:
     ///

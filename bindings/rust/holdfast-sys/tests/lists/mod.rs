@@ -198,7 +198,12 @@ pub fn layouts() -> Vec<Layout> {
             waiter_count,
             resized
         }),
-        layout!(hf_finding { level, topic, text, note }),
+        layout!(hf_finding {
+            level,
+            topic,
+            text,
+            note
+        }),
         layout!(hf_deadlock_waiter {
             name,
             name_len,
