@@ -23,8 +23,8 @@ void redis_server_stop(struct redis_server *server);
 
 /* What it has done so far. */
 struct redis_work {
-    double
-        commands;   /* that clients sent; those that scripts call, and our own INFO, do not count */
+    /* that clients sent; those that scripts call, and our own INFO, do not count */
+    double commands;
     double scripts; /* of them: script calls */
     double hdels;   /* by clients and by scripts: not among `commands` */
     double cpu_s;

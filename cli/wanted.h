@@ -25,8 +25,8 @@ struct run_wanted {
     int yield_signal; /* --yield-signal; 0: none */
     bool away;        /* the lease is being yielded, and `op` is under way */
     bool back;        /* `op` has ended, with `status` */
-    bool
-        looped; /* the lease may have been granted in the store's loop: then its events come from there */
+    /* the lease may have been granted in the store's loop: then its events come from there */
+    bool looped;
     bool owes;         /* the command gets `on_wanted` when it is ready for it */
     int64_t look_ms;   /* until we look at that again */
     bool not_regained; /* it is lost because it was not granted again */

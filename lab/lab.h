@@ -73,8 +73,8 @@ enum need {
 struct experiment {
     const char *id;      /* "pause": what is typed */
     struct phrase title; /* "A process is paused past its lease" */
-    struct phrase
-        setting; /* "ttl 3s, SIGSTOP for 5s, two clients sell one piece each from a stock of 20" */
+    /* "ttl 3s, SIGSTOP for 5s, two clients sell one piece each from a stock of 20" */
+    struct phrase setting;
     unsigned needs;                 /* enum need */
     bool own_servers;               /* it hurts its servers: --store is refused */
     struct phrase steps[STEPS_MAX]; /* what the numbers in the picture mean; the last are empty */

@@ -5,7 +5,7 @@
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
 #   - the README of a folder below src names every .c file of that folder, and no other one
-#   - a file that a comment in src names exists somewhere in the tree
+#   - a file that a comment in src names exists somewhere in the tree, and so does a function
 #   - no folder of src, and no file of cli, includes what the rule of dependency in ARCHITECTURE.md does not allow
 #   - every call of the public headers says first whether it blocks (its pages: tools/check-api.sh)
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
@@ -68,6 +68,29 @@ check_comments() {
     done < <(grep -rnE '^ *(\*|/\*|--)' src --include='*.[ch]' --include='*.sql' --include='*.lua' |
         sed -nE 's#^([^:]+:[0-9]+):.*[ (/]([a-z][a-z0-9_]{2,}\.(c|sql|lua))\b.*#\2 \1#p' |
         awk 'NR == FNR { there[$1] = 1; next } !($1 in there)' <(find src test cli bench tools -type f | sed 's#.*/##') -)
+}
+
+# A function that a comment in src or include names, "name()", is one that some code has; not the compiler's own.
+check_comment_functions() {
+    local word place
+    while read -r place word; do
+        [ -z "$word" ] || wrong "$place: $word(): no such function"
+    done < <(python3 -B - <<'EOF'
+import pathlib, re
+comment = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+there, said = set(), []
+for path in (each for top in ("src", "include", "cli", "see", "lab", "bench", "test") for each in pathlib.Path(top).rglob("*")):
+    if path.suffix not in (".c", ".h", ".sql", ".lua", ".def", ".sh", ".py"):
+        continue
+    text = path.read_text(errors="replace")
+    there.update(re.findall(r"[A-Za-z_]\w*", comment.sub(" ", text)))
+    if path.suffix in (".c", ".h") and path.parts[0] in ("src", "include"):
+        for each in comment.finditer(text):
+            said += [(path, text.count("\n", 0, each.start() + name.start()) + 1, name[1])
+                     for name in re.finditer(r"\b([a-z_][a-z0-9_]{2,})\(\)", each[0])]
+print("\n".join(f"{path}:{line} {name}" for path, line, name in said if name not in there and not name.startswith("__builtin_")))
+EOF
+    )
 }
 
 # layer DIR ALLOWED: the headers that the files in it may include, beside those of their own folder.
@@ -203,6 +226,7 @@ for document in "${documents[@]}"; do
 done
 for document in src/*/README.md src/engine/*/README.md; do check_own_files "$document"; done
 check_comments
+check_comment_functions
 check_layers
 for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_first_lines

@@ -3,7 +3,7 @@
 # Everything that can be found without running a test: lint.sh [STEP...]
 #
 #   format  let clang-format rewrite the sources (not part of lint; the steps below only look)
-#   layout  clang-format finds nothing to change
+#   layout  clang-format finds nothing to change, and no declaration is torn apart by its comment
 #   gcc     gcc, warnings as errors
 #   clang   clang, warnings as errors
 #   musl    another C library than glibc: musl-gcc compiles the product's sources
@@ -22,7 +22,17 @@ files() { git ls-files -co --exclude-standard -- "$@" | while read -r f; do [ -f
 
 step_format() { files '*.c' '*.h' | xargs -r clang-format -i; }
 
-step_layout() { files '*.c' '*.h' | xargs -r clang-format --dry-run --Werror --ferror-limit=3; }
+step_layout() {
+    files '*.c' '*.h' | xargs -r clang-format --dry-run --Werror --ferror-limit=3
+    local formatted=$?
+    # A declaration whose comment does not fit behind it is torn apart: type, line break, name. The comment goes above.
+    files '*.c' '*.h' | xargs -r awk '
+        torn && /^ +\**[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?( = [^;]*)?(, \**[A-Za-z_][A-Za-z0-9_]*)*;[ \t]*(\/\*|$)/ && match($0, /[^ ]/) > torn {
+            print FILENAME ":" FNR - 1 ": a declaration is torn apart by its comment: put it above"; found = 1 }
+        { torn = 0 }
+        /^ *(const |static |volatile |_Atomic )*(struct [A-Za-z0-9_]+|enum [A-Za-z0-9_]+|unsigned( [a-z]+)?|bool|void|char|int|long|double|float|[A-Za-z0-9_]+_t|[A-Za-z0-9_]+_fn|hf_[a-z_]+|FILE|_Atomic.*)( const)?( \*)?$/ { torn = match($0, /[^ ]/) }
+        END { exit found }' && [ "$formatted" -eq 0 ]
+}
 
 werror_build() {
     CC=$1 cmake -S . -B "build-$1" -G Ninja -DHOLDFAST_WERROR=ON >/dev/null &&

@@ -964,8 +964,8 @@ typedef struct hf_finding {
     hf_check_level level;
     const char *topic;
     const char *text;
-    bool
-        note; /* a fact to know, which is no fault: "no replicas". The level is HF_CHECK_LEVEL_OK */
+    /* a fact to know, which is no fault: "no replicas". The level is HF_CHECK_LEVEL_OK */
+    bool note;
 } hf_finding;
 
 typedef struct hf_report hf_report;

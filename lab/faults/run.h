@@ -31,8 +31,8 @@ struct outcome {
     uint64_t caps;
     hf_token_strength tokens;
     int64_t lease_ms;
-    struct verdict
-        verdict; /* exclusion: double holds; tokens: those that went back or came twice */
+    /* exclusion: double holds; tokens: those that went back or came twice */
+    struct verdict verdict;
 };
 
 /* The director's own resources, kept from run to run. */

@@ -55,8 +55,8 @@ struct shared {
     _Atomic int64_t lease_ms; /* ttl of leases; 0: none */
     _Atomic int opened;       /* how often a worker has opened its stores */
     _Atomic int refused;      /* a worker was told that it cannot use the store at all */
-    _Atomic int
-        inside[WORKERS]; /* it holds the mutex, has looked at its validity, and is about to write */
+    /* it holds the mutex, has looked at its validity, and is about to write */
+    _Atomic int inside[WORKERS];
     _Atomic unsigned grants[LOCKS];
     _Atomic unsigned failed[STATUSES]; /* acquires that came to nothing, by status */
     _Atomic unsigned losses;           /* LOST was told */

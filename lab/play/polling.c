@@ -195,8 +195,8 @@ static void stand_in_queue(struct actor *me)
 
 /* What the server has done so far. Our question is among it. */
 struct load {
-    double
-        requests; /* total_reads_processed: a client that sends one command at a time is read once for each */
+    /* total_reads_processed: a client that sends one command at a time is read once for each */
+    double requests;
     double commands; /* total_commands_processed: with those that scripts run */
 };
 

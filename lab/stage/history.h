@@ -49,8 +49,8 @@ struct event {
     int64_t at_ns;
     int64_t value;
     uint64_t token;
-    const struct phrase *
-        text; /* static: the same address in all processes; of WRITE and REFUSED: the arrow's label */
+    /* static: the same address in all processes; of WRITE and REFUSED: the arrow's label */
+    const struct phrase *text;
     int16_t lane, other;
     uint8_t kind;
     bool bad; /* a step, note or write that is drawn in red */

@@ -27,19 +27,21 @@ struct stage {
     struct history *history;
     const struct experiment *experiment;
     const struct way *way;
-    const char *
-        url; /* of the store for ours: "redis://127.0.0.1:PORT?prefix=..."; of --store, or of a server of our own */
+    /* of the store for ours: "redis://127.0.0.1:PORT?prefix=..."; of --store, or of a server of our
+     * own */
+    const char *url;
     const char *redis_host; /* for naive clients */
     int redis_port;
     const char *redis_user, *redis_password; /* NULL: none */
     int redis_db;
-    char
-        prefix[32]; /* of the keys of naive clients: "lab:"; on a server of the user a random one */
+    /* of the keys of naive clients: "lab:"; on a server of the user a random one */
+    char prefix[32];
     struct server *redis; /* of our own; NULL: the user's */
     char server[96];      /* what the server of an experiment's own open() calls itself */
     void *own;            /* what the experiment's open() keeps here */
-    void *
-        shared; /* SHARED_BYTES of memory, zero at the begin of a play, that the director and all actors share */
+    /* SHARED_BYTES of memory, zero at the begin of a play, that the director and all actors
+     * share */
+    void *shared;
     bool unclear;
     char why[256];
     char *said; /* SAID_ROOM, shared: what an actor said before it failed */

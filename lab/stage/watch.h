@@ -12,8 +12,8 @@ struct places {
     const char *name; /* of the semaphore */
     int first;        /* lane of the first place; the others follow */
     int count;
-    const struct phrase
-        *taken; /* what is said where a place is taken from a client that did not give it back */
+    /* what is said where a place is taken from a client that did not give it back */
+    const struct phrase *taken;
 };
 
 /* Ask again and again who has a place, and note it in the places' lanes; a client keeps its place for as long as it has one.

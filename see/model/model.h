@@ -74,8 +74,8 @@ struct see_waiter {
 struct see_row {
     uint64_t id; /* of this name, never used again in this model */
     uint64_t change, detail_change;
-    bool
-        present; /* false: nobody holds it or waits for it any more; the past of the name is remembered */
+    /* false: nobody holds it or waits for it any more; the past of the name is remembered */
+    bool present;
     enum see_state state;
     bool overdue; /* held longer than 99 of 100 holds that were seen of this name */
 
@@ -112,8 +112,8 @@ struct see_point {
 
 /* A member of a circle: it waits for `name`, which the next member has; the last waits for what the first has. */
 struct see_link {
-    uint64_t
-        token; /* of its lease of what the member before waits for; 0: it is ahead in the queue */
+    /* of its lease of what the member before waits for; 0: it is ahead in the queue */
+    uint64_t token;
     uint64_t session;
     int64_t since_ms, pid;
     char label[HF_LABEL_MAX + 1];
@@ -139,8 +139,8 @@ struct see_finding {
 
 struct see_model {
     uint64_t change; /* the largest of all rows, and of what follows */
-    uint64_t
-        forgotten_change; /* a reader that knows less than this has missed rows that are gone: begin again */
+    /* a reader that knows less than this has missed rows that are gone: begin again */
+    uint64_t forgotten_change;
 
     /* The store. */
     bool tried;          /* it has answered or failed, or there is none: since_ms is true */
@@ -159,9 +159,9 @@ struct see_model {
     /* Rows. */
     size_t present, by_state[SEE_STATES], waiters;
     size_t known; /* also those that are not present */
-    uint64_t
-        present_change; /* counts up when a row becomes present or ceases to be: as long as it is the same, so are the
-                                        names, and the rows stay where they are */
+    /* counts up when a row becomes present or ceases to be: as long as it is the same, so are the
+     * names, and the rows stay where they are */
+    uint64_t present_change;
     struct see_row *oldest, *newest; /* by change */
 
     /* Circles and findings. */

@@ -49,8 +49,8 @@ struct store {
     unsigned cache_next;
     struct piece *graph; /* as it was sent last */
     uint64_t graph_number, graph_at;
-    const struct see_row *
-        *by_name; /* present rows, as long as the model's present_change is the same */
+    /* present rows, as long as the model's present_change is the same */
+    const struct see_row **by_name;
     uint64_t by_name_at;
     /* Totals, for metrics. */
     uint64_t granted, refused, unknown, released, lost, broken;

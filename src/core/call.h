@@ -62,8 +62,8 @@ struct hfi_call {
     bool queued;   /* THREAD: in the local queue */
     bool answered; /* THREAD: status and handle are set */
     bool sole;     /* release: as in struct hfi_release_plan */
-    enum hfi_counting
-        counts; /* its op is an HFI_OP_COUNT about `old`; `shard` keeps the store open: count.h */
+    /* its op is an HFI_OP_COUNT about `old`; `shard` keeps the store open: count.h */
+    enum hfi_counting counts;
     bool told;  /* THREAD, release: a callback of the lease `old` runs on another thread */
     bool lost;  /* likewise: the answer is HF_LOST, whatever the store says */
     bool timed; /* has a place for its timer at the keeper */

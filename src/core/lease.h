@@ -54,15 +54,15 @@ enum hfi_level { HFI_LEVEL_QUIET, HFI_LEVEL_WANTED, HFI_LEVEL_UNWATCHED, HFI_LEV
  * as they were when it was new: NULL, empty, -1 or false. */
 struct hfi_lease {
     struct hfi_slot slot;
-    _Atomic(struct hfi_shard *)
-        shard; /* its lock guards the slot; set before the handle is published */
+    /* its lock guards the slot; set before the handle is published */
+    _Atomic(struct hfi_shard *) shard;
     struct hfi_store *store;
 
     struct hfi_lease *next, **link; /* in the shard's table; link NULL*: not in it */
     _Atomic int phase;              /* enum hfi_phase */
     _Atomic int gone;               /* * the store reported its end, perhaps before the grant */
-    _Atomic bool
-        wanted; /* others wait for the claim, as far as the store has told us: core/wanted.c */
+    /* others wait for the claim, as far as the store has told us: core/wanted.c */
+    _Atomic bool wanted;
     _Atomic unsigned char level; /* enum hfi_level */
     unsigned parts;              /* HFI_PART_* */
     bool pass;                   /* may be passed on locally */
@@ -77,8 +77,8 @@ struct hfi_lease {
     bool watch;     /* HF_FLAG_WATCH, of the holder */
     bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
     bool handed;    /* the store granted it after a wait in its queue */
-    bool
-        converting; /* hf_convert() is under way: another claim may have taken its place in the store */
+    /* hf_convert() is under way: another claim may have taken its place in the store */
+    bool converting;
     bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
     hf_state noted; /* the state of which its holder has been told, or will be */
     uint32_t holds, passes;
@@ -87,8 +87,8 @@ struct hfi_lease {
     uint64_t token;
     int64_t since_ms; /* held since */
     union {
-        int64_t
-            begun_ms; /* before the grant: its request began to wait then; 0: it has not waited */
+        /* before the grant: its request began to wait then; 0: it has not waited */
+        int64_t begun_ms;
         int64_t looked_ms; /* held: when hfi_lease_expire() read the clock last */
     };
     uint64_t id;         /* for the observer; 0: there was none when it began */

@@ -34,8 +34,8 @@ struct hfi_release_plan {
     struct hfi_shard *shard; /* COUNT: this keeps the store open */
     struct hfi_wait *next;   /* the local waiter to tell GO after the release is submitted */
     bool sole;               /* no other part of the slot is left */
-    struct hfi_shard *
-        told; /* a callback of it runs on another thread: this keeps the store open; NULL: none does */
+    /* a callback of it runs on another thread: this keeps the store open; NULL: none does */
+    struct hfi_shard *told;
 };
 
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);

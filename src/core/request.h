@@ -13,8 +13,8 @@ struct hfi_tag;
 struct hfi_replaced {
     hf_lease *handle;
     unsigned char owner[HFI_OWNER_LEN];
-    bool
-        in_loop; /* as of struct hfi_lease: its callback comes from there, whichever form converts it */
+    /* as of struct hfi_lease: its callback comes from there, whichever form converts it */
+    bool in_loop;
 };
 
 /* A valid request. Points into the caller's memory. */
@@ -31,8 +31,8 @@ struct hfi_checked_request {
     int64_t linger_ms;
     const struct hfi_tag *tag;           /* to put behind the label; NULL: none (session.h) */
     const struct hfi_replaced *replaced; /* the lease that it converts; NULL: none */
-    struct hfi_tag *
-        any; /* one of several requests of which one is enough: the tag of them all; NULL: it is not */
+    /* one of several requests of which one is enough: the tag of them all; NULL: it is not */
+    struct hfi_tag *any;
 };
 
 /*
@@ -43,7 +43,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
                             const hf_acquire_request *request, hf_acquire_request *whole,
                             struct hfi_checked_request *ret_checked, hf_error *err);
 
-/* Check a name; name_len 0: it is a C string. */
+/* Check a name. HF_CSTRING as name_len: it ends with NUL; 0 is refused, and nothing is read. */
 hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err);
 
 static inline int64_t hfi_ttl_least(const struct hfi_promises *promises)

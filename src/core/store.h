@@ -102,8 +102,8 @@ struct hfi_store {
     struct hfi_closing closing;
 
     _Atomic bool hears; /* host->wanted() can be heard: the engine's line is up */
-    _Atomic uint32_t
-        listens; /* slots whose claims are WATCHED: the keeper drives as soon as nobody else does */
+    /* slots whose claims are WATCHED: the keeper drives as soon as nobody else does */
+    _Atomic uint32_t listens;
     int64_t linger_ms;                 /* of requests that do not say; 0: they do not linger */
     int64_t try_wait_ms;               /* how long a try waits for a lease that lingers elsewhere */
     _Atomic(struct hfi_adapt *) adapt; /* NULL: nothing has been called back yet */

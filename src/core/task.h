@@ -49,8 +49,8 @@ struct hfi_task {
     hfi_finish_fn *finish; /* may be NULL */
     hfi_task_free_fn *free;
     hf_cancel *cancel; /* the caller's; NULL: none */
-    struct hfi_tag
-        *any;      /* its acquires wait for one of several names: the tag of them all; else NULL */
+    /* its acquires wait for one of several names: the tag of them all; else NULL */
+    struct hfi_tag *any;
     int state;     /* the next step: used by the owner only */
     unsigned mark; /* of the children that are begun from now on, to tell them apart: likewise */
 
@@ -59,8 +59,8 @@ struct hfi_task {
         struct hfi_op *op; /* of a raw op that was finished. What u.cell.ret_bytes points to is the
                               owner's if it sets that to NULL, else it is freed with the child */
         hf_lease *lease;   /* of an acquire, with HF_OK */
-        unsigned
-            mark; /* as it was when the child was begun; not of one that had no memory to begin */
+        /* as it was when the child was begun; not of one that had no memory to begin */
+        unsigned mark;
         bool given_up;  /* blocking form: it did not end in time, and its outcome is unknown:
                          * HF_UNKNOWN, or HF_LOST from the release of a lost lease */
         hf_error error; /* not HF_OK: the text, of the engine or (acquire, release) of core */

@@ -43,8 +43,8 @@ struct hfi_term {
                                   * end */
     int64_t hold_end_ms, hold_valid_ms; /* max_hold: where it ends in the store, and for us */
     int64_t valid_until_ms;             /* HFI_NEVER: no end */
-    int64_t
-        retry_ms; /* after a failed renewal: not before this; while one is under way: then it is AT_RISK */
+    /* after a failed renewal: not before this; while one is under way: then it is AT_RISK */
+    int64_t retry_ms;
     int64_t asked_ms;  /* what the renewal that is under way asks for */
     int64_t unsure_ms; /* the shortest ttl of a renewal whose outcome is unknown; HFI_NEVER: none */
 };

@@ -29,11 +29,11 @@ struct hfi_self {
     uint64_t process; /* hfi_process_id() of when the ids were drawn */
     uint64_t id;      /* of this thread; never used again in this process */
     int64_t tid;
-    const struct hfi_calling
-        *calling;      /* the innermost callback that this thread is in; NULL: none */
+    /* the innermost callback that this thread is in; NULL: none */
+    const struct hfi_calling *calling;
     unsigned stopping; /* it is stopping waits, perhaps with locks held */
-    const struct hfi_store *
-        processes; /* it drives this store in hf_store_process(), and calls back next; NULL: none */
+    /* it drives this store in hf_store_process(), and calls back next; NULL: none */
+    const struct hfi_store *processes;
 
     struct hfi_spares leases, calls; /* spare.h */
     bool watched;                    /* the end of this thread is noticed */

@@ -46,8 +46,8 @@ struct hfi_tag {
     uint32_t number;  /* 12 bits: which wait of this session */
     bool timed;       /* it has a time limit or a canceller */
     bool barge;       /* it may overtake others */
-    uint32_t
-        any; /* that many waits have this tag, and all end when one is granted; 0: it is a wait of its own */
+    /* that many waits have this tag, and all end when one is granted; 0: it is a wait of its own */
+    uint32_t any;
     uint32_t count;                /* 0: it holds nothing, and no other process need know of it */
     uint64_t holds[HFI_HOLDS_MAX]; /* hfi_hold_id() */
 };

@@ -71,8 +71,8 @@ struct hfi_conf_type {
 /* ---- what core hands over ------------------------------------------------------------------- */
 
 struct hfi_address {
-    char *
-        host; /* without brackets, perhaps with a zone: "fe80::1%eth0"; NULL: a Unix socket, or left out */
+    /* without brackets, perhaps with a zone: "fe80::1%eth0"; NULL: a Unix socket, or left out */
+    char *host;
     char *path; /* of the Unix socket */
     uint16_t port;
     char *shown; /* "10.0.0.4:6379", "[::1]:6379" or the path: for people */
@@ -97,8 +97,8 @@ struct hfi_conf {
     const char *user, *secret; /* decoded; NULL: none */
     struct hfi_address *hosts;
     size_t host_count;
-    const char
-        *path; /* after the hosts, without its '/', not decoded: hfi_conf_part(). Never NULL */
+    /* after the hosts, without its '/', not decoded: hfi_conf_part(). Never NULL */
+    const char *path;
     struct hfi_tls_conf tls;
     const char *location; /* scheme://hosts, or scheme:path: no secrets */
 

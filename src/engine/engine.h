@@ -122,11 +122,11 @@ struct hfi_claim {
     uint32_t capacity, permits; /* permits <= capacity */
     unsigned flags;             /* HFI_CLAIM_* */
     uint32_t tokens_wanted;     /* size of the token block, at least 1 */
-    _Atomic uint32_t
-        holds;      /* how often its holder has it: more than once by reentry (promises->counts) */
+    /* how often its holder has it: more than once by reentry (promises->counts) */
+    _Atomic uint32_t holds;
     int64_t ttl_ms; /* asked for; 0: none (only with HF_CAP_PROCESS) */
-    int64_t
-        lock_delay_ms; /* HF_CAP_LOCK_DELAY: if the lease expires, the name stays closed for this long */
+    /* HF_CAP_LOCK_DELAY: if the lease expires, the name stays closed for this long */
+    int64_t lock_delay_ms;
     /* A grant with less validity left is of no use to the caller. An engine whose grants may be shorter than the ttl renews
      * such a grant before it finishes the acquire: hfi_grant_needs_renewal() of kit/handover.h decides. */
     int64_t min_valid_ms;
@@ -136,8 +136,8 @@ struct hfi_claim {
     /* Set by the engine before it finishes the acquire with HF_OK. */
     uint64_t token;  /* first of the block; 0: this engine has none */
     uint32_t tokens; /* size of the block, 1 <= tokens <= tokens_wanted */
-    uint32_t
-        slots[HF_SLOTS_MAX]; /* NUMBERED: one for each permit, ascending; ADOPT sets them too */
+    /* NUMBERED: one for each permit, ascending; ADOPT sets them too */
+    uint32_t slots[HF_SLOTS_MAX];
     /* Set by the engine at every grant and renewal that succeeded. */
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
@@ -311,8 +311,8 @@ struct hfi_op {
         struct {
             struct hfi_name name;
             unsigned char owner[HFI_OWNER_LEN];
-            const _Atomic uint32_t *
-                holds; /* read when it is sent: the claim may be another one by then, with another owner */
+            /* read when it is sent: the claim may be another one by then, with another owner */
+            const _Atomic uint32_t *holds;
             int64_t ttl_ms;
         } count;
         struct {
@@ -350,8 +350,8 @@ struct hfi_op {
             uint64_t seq;
         } change;
         struct {
-            struct hfi_name
-                name;       /* where there are several servers, the one of this name is asked */
+            /* where there are several servers, the one of this name is asked */
+            struct hfi_name name;
             int64_t ret_us; /* microseconds since 1970 */
         } time;
         struct hfi_counter_op *counter; /* engine/native.h, all three */
@@ -364,8 +364,8 @@ struct hfi_op {
     _Atomic int stop;
 
     bool ret_lingers; /* ACQUIRE, with HF_BUSY: a holder with HFI_CLAIM_LINGERS has the name */
-    bool
-        ret_queued; /* ACQUIRE: it stood in the queue of the name before it was granted; for hf_stats_get() */
+    /* ACQUIRE: it stood in the queue of the name before it was granted; for hf_stats_get() */
+    bool ret_queued;
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
     /* The engine's own struct. Core zeroes op_size bytes before submit(). */

@@ -32,9 +32,9 @@ struct hfi_barrier {
     uint64_t broken;     /* bit i: generation - 1 - i was broken */
     char gone[HF_PARTICIPANT_MAX + 1];
     struct hfi_participants participants; /* of this generation */
-    struct hfi_participants
-        before; /* of the generation before, at its end: for a participant that does not know yet
-                 * whether it was counted */
+    /* of the generation before, at its end: for a participant that does not know yet whether it was
+     * counted */
+    struct hfi_participants before;
 };
 
 bool hfi_barrier_get(struct hfi_barrier *barrier, const void *bytes, size_t len);

@@ -58,8 +58,8 @@ struct hfi_cell_run {
     bool patient; /* nothing of this call's own is at stake, so failures are retried until the time
                   * is up. A decision may change it */
     bool look_again; /* after a swap whose outcome is unknown */
-    bool
-        version_only; /* begin by waiting until the version is not that of `found`; the bytes do not matter */
+    /* begin by waiting until the version is not that of `found`; the bytes do not matter */
+    bool version_only;
     bool asks_user;        /* the decision calls user code: it runs in hf_store_process(), or on the
                     * caller's thread */
     bool stoppable;        /* the canceller ends the run also while it loses races */

@@ -7,8 +7,8 @@
 
 /* One decision under way. */
 struct plan {
-    const struct hfi_limit_rule
-        *rule; /* in force; that of the state until it is carried over to `next` */
+    /* in force; that of the state until it is carried over to `next` */
+    const struct hfi_limit_rule *rule;
     const struct hfi_limit_rule *next;
     struct hfi_limit_rule of_state;
     unsigned char version; /* of what is written */

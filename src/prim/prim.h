@@ -11,9 +11,9 @@
 struct hfi_prim {
     struct hfi_store *store;
     hf_store *handle; /* the caller's; NULL: the call came with a lease */
-    struct hfi_shard
-        *shard;       /* it counts this call, which came with a lease; NULL: the store counts it */
-    const char *verb; /* "count", "barrier" */
+    /* it counts this call, which came with a lease; NULL: the store counts it */
+    struct hfi_shard *shard;
+    const char *verb;     /* "count", "barrier" */
     struct hfi_name name; /* a script has none */
 };
 

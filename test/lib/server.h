@@ -38,8 +38,8 @@ struct launch {
     const char *log;  /* where its output goes; NULL: nowhere */
     char *const *env; /* NULL: a short PATH and nothing else */
     const char *dir;  /* where it is started */
-    bool
-        session; /* its own, as a service has: the kernel shares the CPUs out between sessions first */
+    /* its own, as a service has: the kernel shares the CPUs out between sessions first */
+    bool session;
     bool outlives;          /* it outlives our thread: another process ends it */
     void (*become)(void *); /* called just before exec: drops privileges */
     void *arg;

@@ -12,8 +12,8 @@
 
 struct look {
     bool ready;
-    unsigned char
-        bytes[STATE]; /* version, epoch, cluster, n, max_ttl; top and floor come after that */
+    /* version, epoch, cluster, n, max_ttl; top and floor come after that */
+    unsigned char bytes[STATE];
 };
 
 /* A store that is driven all the time, because it holds something. */

@@ -153,8 +153,8 @@ struct redlock_node {
     unsigned char cluster[HFI_EPOCH_ID], marker[HFI_EPOCH_ID];
     int64_t marked_ms;
     uint64_t top, floor, counter; /* counter 0: absent */
-    struct hfi_epoch
-        voted; /* the last that it voted in; only the judge remembers it after a loss */
+    /* the last that it voted in; only the judge remembers it after a loss */
+    struct hfi_epoch voted;
     struct rl_list holders, waiters, tombs;
 };
 

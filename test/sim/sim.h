@@ -87,8 +87,8 @@ struct sim_client {
     int64_t min_valid_ms;
     int64_t base_ms; /* a grant above the floor cannot have begun before this, local */
     uint64_t floor;  /* the highest token that a "still waiting" has named */
-    int64_t
-        next_ms; /* IDLE: begin; ASKING, RELEASING: ask again; CONFIRMING: give up; HELD: release */
+    /* IDLE: begin; ASKING, RELEASING: ask again; CONFIRMING: give up; HELD: release */
+    int64_t next_ms;
     int64_t renewal_ms; /* an answer to the renewal is given up then */
     unsigned renewal;   /* its number; 0: none under way */
     int64_t renewal_sent_ms;
@@ -130,8 +130,8 @@ struct sim_grant {
     bool ended;
     bool told;      /* its client knows that it is lost */
     bool forgotten; /* the server has lost its data since: a late copy may be granted again */
-    int64_t
-        overridden_ns; /* it was broken, or lost with the server's data: only tokens protect. 0: not */
+    /* it was broken, or lost with the server's data: only tokens protect. 0: not */
+    int64_t overridden_ns;
 };
 
 struct sim {

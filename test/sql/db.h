@@ -31,8 +31,8 @@ struct db_wish {
     bool by_socket;      /* db_url() goes through the unix socket */
     bool few;            /* db_url() is the user "few"'s */
     const char *pooling; /* PostgreSQL: a pgbouncer in front: "transaction", "session" */
-    const char
-        *options[DB_OPTIONS]; /* "name=value" of the server's configuration; NULL at the end */
+    /* "name=value" of the server's configuration; NULL at the end */
+    const char *options[DB_OPTIONS];
 };
 
 struct db {

@@ -37,8 +37,8 @@ enum event_kind {
 struct event {
     int64_t at_ns;
     uint64_t token;
-    uint32_t
-        number; /* of the request in its lane, from 1; a lane has several at once if it nests */
+    /* of the request in its lane, from 1; a lane has several at once if it nests */
+    uint32_t number;
     uint32_t look;
     uint32_t permits;
     uint32_t flags; /* HF_FLAG_STRICT, HF_FLAG_BARGE */

@@ -20,8 +20,8 @@
 
 struct grant {
     int64_t at, permits;
-    int64_t
-        exact; /* BUCKET: in parts of a microsecond, `rate` of them; `at` is rounded up from it */
+    /* BUCKET: in parts of a microsecond, `rate` of them; `at` is rounded up from it */
+    int64_t exact;
 };
 
 /* One limit in virtual time, with all of its grants in the order in which they were given. */

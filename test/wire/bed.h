@@ -19,8 +19,8 @@ struct bed {
     struct hfi_redis_conf *conf;
     struct hfi_link *link;
     unsigned ups, downs, messages;
-    unsigned
-        downs_seen;   /* by bed_until_down(): the next is another one, that may have been already */
+    /* by bed_until_down(): the next is another one, that may have been already */
+    unsigned downs_seen;
     hf_status status; /* of the last down */
     char why[400];
     char channel[64], payload[64]; /* of the last message */

@@ -12,8 +12,8 @@
 struct etcd_method {
     const char *path; /* of the request: "/etcdserverpb.KV/Txn" */
     const struct etcd_form *reply;
-    bool
-        needs_leader; /* a member without a leader refuses it, or ends it, instead of being silent */
+    /* a member without a leader refuses it, or ends it, instead of being silent */
+    bool needs_leader;
 };
 extern const struct etcd_method etcd_range_method, etcd_txn_method, etcd_grant_method,
     etcd_revoke_method, etcd_keep_method, etcd_ttl_method, etcd_watch_method,

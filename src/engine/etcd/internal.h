@@ -354,8 +354,8 @@ void etcd_wait_again(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status verdict,
                      const hf_error *err);
-/* queue.c: read the claims ahead; `range` lists them at `revision`, newest first, as _order() asks
- * for. */
+/* queue.c: read the claims ahead; `range` lists them at `revision`, newest first, as
+ * etcd_wait_order() asks for. */
 void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message range,
                      int64_t revision);

@@ -46,10 +46,11 @@ struct etcd_exchange_calls {
 struct etcd_exchange {
     const struct etcd_exchange_calls *calls;
     const struct etcd_method *method;
-    char *const *token;    /* of the user, when it is sent; NULL: none is needed */
-    struct etcd_text *out; /* messages, each with its prefix: etcd_message_begin() and _end() */
-    bool lasts;            /* more messages may follow, and answers come at any time */
-    int64_t until_ms;      /* then it ends without an answer; HFI_NEVER: it does not */
+    char *const *token; /* of the user, when it is sent; NULL: none is needed */
+    /* messages, each with its prefix: etcd_message_begin() and etcd_message_end() */
+    struct etcd_text *out;
+    bool lasts;       /* more messages may follow, and answers come at any time */
+    int64_t until_ms; /* then it ends without an answer; HFI_NEVER: it does not */
 
     struct etcd_link *link; /* NULL: it is under way nowhere */
     struct hfi_list listed, news;
@@ -83,8 +84,8 @@ struct etcd_link {
     int64_t soonest_ms; /* no exchange ends earlier by its time */
     unsigned flying;    /* of those under way, how many will be answered soon */
     bool receiving;     /* nghttp2 is calling us */
-    bool
-        leaving; /* the connection takes no new exchanges: it is closed when those under way have ended */
+    /* the connection takes no new exchanges: it is closed when those under way have ended */
+    bool leaving;
     struct hfi_list news;           /* exchanges to which something has happened */
     struct etcd_exchange *handling; /* whose messages are being handed over */
     bool pinged;                    /* the server asked for an answer to `ping` */

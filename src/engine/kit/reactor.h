@@ -24,7 +24,6 @@
 
 struct hfi_reactor;
 struct hfi_source;
-struct hfi_loss;
 
 /* The calls of one kind of source. With the lock, on the thread that drives, unless stated
  * otherwise. Each may be NULL. */
@@ -91,17 +90,16 @@ struct hfi_reactor {
     unsigned corked;                   /* > 0: a thread will flush later */
     unsigned yields_off, yields_pause; /* turns without a yield: now, and after the next slow one */
     int64_t looked_ms;                 /* when the driver last asked epoll */
-    unsigned
-        listeners; /* waiters for a message, which must be noticed soon even while the driver sleeps
-                    * in read() of another source. Set by the engine */
+    /* waiters for a message, which must be noticed soon even while the driver sleeps in read() of
+     * another source. Set by the engine */
+    unsigned listeners;
     struct hfi_list limited; /* ops that may not wait, by deadline_ms */
     int64_t limit_ms;        /* none of them is earlier */
     struct hfi_op *done, **done_end;
     struct hfi_news *news, **news_end; /* of claims, for core */
     bool hears, told_hears;            /* hfi_reactor_hears(), and what core was told of it */
-    const char
-        *doubt; /* why every lease is in doubt, until core has been told; static text. Set by the
-                * engine */
+    /* why every lease is in doubt, until core has been told; static text. Set by the engine */
+    const char *doubt;
 };
 
 /* The first member of the engine's struct in op->room. */

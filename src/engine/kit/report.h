@@ -9,8 +9,8 @@
 struct hfi_report {
     hfi_finding_fn *finding;
     void *arg;
-    const char
-        *where; /* NULL, or the server that the next findings are about: each begins with it */
+    /* NULL, or the server that the next findings are about: each begins with it */
+    const char *where;
 };
 
 __attribute__((format(printf, 4, 5))) void hfi_report(const struct hfi_report *report,

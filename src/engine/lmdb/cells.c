@@ -29,8 +29,8 @@
 
 /* A write, and the futexes to wake after it. */
 struct change {
-    _Atomic uint32_t
-        *futexes[2 * HF_CELLS_MAX + SWEEP_LOOKS]; /* an item may expire and be made again */
+    /* an item may expire and be made again */
+    _Atomic uint32_t *futexes[2 * HF_CELLS_MAX + SWEEP_LOOKS];
     unsigned futex_count;
     bool commit; /* there is something to write */
 };

@@ -46,8 +46,8 @@ enum {
 
 /* How long to wait for a mutex that another process has. */
 struct lmdb_patience {
-    int64_t
-        until_ms; /* at least LMDB_HEARTBEAT_MS all the same; HFI_NEVER: while it goes from hand to hand */
+    /* at least LMDB_HEARTBEAT_MS all the same; HFI_NEVER: while it goes from hand to hand */
+    int64_t until_ms;
     int64_t since_ms; /* one process may have it for lock_wait from then on; 0: from now on */
     bool tries;       /* the caller does not want to wait: not for a process that is stopped */
     bool never;       /* this thread must not sleep: LMDB_NOT_NOW */
@@ -66,8 +66,8 @@ struct lmdb_wait {
     _Atomic uint64_t cookie; /* never used twice */
     uint64_t ticket;
     uint64_t replaced; /* HFI_CLAIM_REPLACES: the token of that holder */
-    uint64_t
-        told; /* the token of a grant that the mail thread has read but not acted on; under the mutex */
+    /* the token of a grant that the mail thread has read but not acted on; under the mutex */
+    uint64_t told;
     uint32_t cell, turn;
     _Atomic int64_t wake_ms; /* when a holder expires or the name opens */
     _Atomic int64_t look_ms; /* when to check the processes ahead, watched or not */
@@ -89,8 +89,8 @@ struct lmdb_cells_view {
     uint64_t txn;    /* the last transaction that we saw in it */
     uint64_t last_page;
     struct lmdb_tree free, main;
-    unsigned char
-        *taken; /* a bit for each page: free, or of the tree of free pages; NULL: a read */
+    /* a bit for each page: free, or of the tree of free pages; NULL: a read */
+    unsigned char *taken;
     unsigned char *whole; /* likewise: checked in this transaction */
     bool looking;         /* LMDB will not read these pages */
     int deletions;        /* of this transaction */
@@ -185,8 +185,8 @@ struct lmdb_op {
     struct lmdb_wait *wait;
     uint64_t cookie;
     uint32_t cell, turn;
-    bool
-        taken; /* a wait for a cell or a change: a thread is about to finish it; under directory->local */
+    /* a wait for a cell or a change: a thread is about to finish it; under directory->local */
+    bool taken;
     bool put_off;     /* it must be submitted again, on a worker: see lmdb_finish() */
     int64_t since_ms; /* it was put off then; 0: it was not */
 };

@@ -85,14 +85,14 @@ struct lmdb_header {
     uint32_t shape; /* sizes of this build's structs: another ABI is refused */
     char boot_id[40];
     pthread_mutex_t mutex; /* robust, process-shared: around every LMDB transaction */
-    pthread_mutex_t
-        cells_mutex;          /* likewise, around the durable cells: their fsync stalls no lock */
+    /* likewise, around the durable cells: their fsync stalls no lock */
+    pthread_mutex_t cells_mutex;
     _Atomic int32_t lock_pid; /* the process that has `mutex`, for the message when it is stuck */
     _Atomic int32_t cells_pid;
 
     uint32_t epoch; /* the valid leases.N */
-    uint32_t
-        rebuilt; /* the last epoch that began empty, after damage; above epoch: not begun yet */
+    /* the last epoch that began empty, after damage; above epoch: not begun yet */
+    uint32_t rebuilt;
     _Atomic uint64_t last_txn; /* LMDB's number of the last transaction in it; 0: not known */
     uint64_t live_ino;         /* the file `live` that the locks are on */
     uint32_t state;            /* enum lmdb_state */
@@ -110,8 +110,8 @@ struct lmdb_header {
     _Atomic uint32_t change_watchers; /* at least as many as sleep on it */
 
     uint64_t cells_sweep[2]; /* where the sweep of expired cells goes on; under cells_mutex */
-    _Atomic uint32_t
-        cell_futexes[LMDB_CELL_FUTEXES]; /* futexes: one up before a cell of that hash changes */
+    /* futexes: one up before a cell of that hash changes */
+    _Atomic uint32_t cell_futexes[LMDB_CELL_FUTEXES];
 };
 
 /* One waiting thread's cell. The grant is in it: a winner needs no transaction. */
@@ -140,8 +140,8 @@ enum lmdb_mail_kind {
 struct lmdb_mail {
     uint32_t kind;
     uint32_t granted_ms;
-    uint64_t
-        cookie; /* which waiter (GRANTED, CALLED); WANTED: generation and slot of the first waiter's process */
+    /* which waiter (GRANTED, CALLED); WANTED: generation and slot of the first waiter's process */
+    uint64_t cookie;
     uint64_t token;
 };
 
@@ -253,8 +253,8 @@ struct lmdb_name {
     uint32_t waiters;
     int64_t closed_ms; /* lock_delay: no grants before this; 0: open */
     struct lmdb_holder first;
-    unsigned char
-        text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */
+    /* name, label; stored up to their lengths */
+    unsigned char text[HF_NAME_MAX + HF_LABEL_MAX + 1];
 };
 
 #define LMDB_MODE_SET 0x80u

@@ -179,7 +179,7 @@ int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmd
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Watching begins after the record is written: watch_add() finds a process that died before its
+/* Watching begins after the record is written: lmdb_watch_add() finds a process that died before its
  * pidfd was opened. The wait may have ended meanwhile, and `w` may serve another one: the cookie
  * shows that. */
 static void watch_ahead(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,

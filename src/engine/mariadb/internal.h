@@ -31,7 +31,7 @@
 
 #include <mysql.h>
 
-#define MARIA_VERSION  1 /* of the tables, and of the procedures' parameters and answers */
+#define MARIA_VERSION  1  /* of the tables, and of the procedures' parameters and answers */
 #define MARIA_ROUTINES 10 /* of what procedures do: raised with every change of sql/ *.sql */
 #define MARIA_NAME_MAX 64
 

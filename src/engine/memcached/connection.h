@@ -14,8 +14,8 @@ struct memcached_connection;
 
 /* One command in flight. Embedded in the owner's own; at one address until its last answer. */
 struct memcached_sent {
-    struct hfi_sent
-        sent;        /* first. `lines`: STATs or lines of a dump may come before its last reply */
+    /* first. `lines`: STATs or lines of a dump may come before its last reply */
+    struct hfi_sent sent;
     uint64_t opaque; /* that its reply must bring back; 0: it has none */
     bool may_refuse; /* one line, which a server may refuse: that is an answer too */
     /*

@@ -33,8 +33,8 @@ struct memcached_pace {
     uint64_t marked;  /* which lease we have marked */
     int64_t since_us; /* when we saw it first */
     int64_t turn_us;  /* from one holder to the next; 0: not known */
-    uint32_t
-        first; /* turns are counted from this ticket on: our last one, or the first that we saw */
+    /* turns are counted from this ticket on: our last one, or the first that we saw */
+    uint32_t first;
     bool guesses;                /* the first that we saw */
     int64_t first_us, ticket_us; /* when it was given out or seen; when ours was */
     bool asked;                  /* for a ticket: once, whatever the answer was */

@@ -31,8 +31,8 @@ struct hfi_redis_conf {
     uint32_t db;        /* of the path, or db= */
 
     const char *sentinel_user, *sentinel_password; /* NULL: none */
-    struct hfi_tls_context
-        *tls_context; /* made by redis_conf_finish(): bad files are refused at open */
+    /* made by redis_conf_finish(): bad files are refused at open */
+    struct hfi_tls_context *tls_context;
 
     int64_t connect_ms;      /* connect_timeout=, default 2 s: one attempt, all of it */
     int64_t op_ms;           /* op_timeout=, default 5 s: for a reply */

@@ -100,8 +100,9 @@ struct redis_wait {
     uint64_t attempt; /* of the acquire last sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
     uint64_t past; /* the last token of the name at that time: our grant must have a larger one */
-    int64_t
-        heartbeat_ms; /* the next heartbeat or attempt, or CANCELLING: when it gives up; HFI_NEVER: an answer is awaited */
+    /* the next heartbeat or attempt, or CANCELLING: when it gives up; HFI_NEVER: an answer is
+     * awaited */
+    int64_t heartbeat_ms;
     hf_status confirmed; /* CONFIRMING: what the renewal said */
     hf_status stop;      /* HF_OK, or what the op is to end with */
 };
@@ -155,8 +156,8 @@ struct redis_store {
     uint16_t *slots; /* cluster: node of each slot; NULL otherwise */
     struct redis_cluster *cluster;
     struct redis_sentinel *sentinel;
-    struct redis_node
-        sync; /* sync=N: for writes that must reach replicas, followed by a WAIT; link NULL: none */
+    /* sync=N: for writes that must reach replicas, followed by a WAIT; link NULL: none */
+    struct redis_node sync;
     struct redis_node inbox; /* the subscriber */
     bool inbox_up;
     struct redis_sent inbox_sent;
@@ -176,10 +177,10 @@ struct redis_store {
     struct redis_changes changes;
     uint64_t last_attempt;
     struct hfi_claims claims;
-    unsigned char
-        crowded[REDIS_CROWDED]; /* release.c: by name, releases that are sent as scripts */
-    struct hfi_list noted;      /* claims with a local pass that the store does not know yet */
-    struct hfi_source notes;    /* when they are sent */
+    /* release.c: by name, releases that are sent as scripts */
+    unsigned char crowded[REDIS_CROWDED];
+    struct hfi_list noted;   /* claims with a local pass that the store does not know yet */
+    struct hfi_source notes; /* when they are sent */
 };
 
 /* op->room */

@@ -58,8 +58,8 @@ struct redis_sentinel {
     int64_t first_ms; /* of the first answer; 0: none yet */
     int64_t epoch;    /* highest that was followed */
     bool followed;    /* a master was followed before */
-    int64_t
-        lower_ms; /* since when all answers are below an epoch that was followed; 0: they are not */
+    /* since when all answers are below an epoch that was followed; 0: they are not */
+    int64_t lower_ms;
 };
 
 static struct member *add_member(struct redis_store *store, const struct hfi_address *address,

@@ -40,8 +40,8 @@ struct redlock_view {
 
 /* A holder or waiter, merged over all nodes. */
 struct redlock_party {
-    const struct redlock_record
-        *record; /* one of its records: whose owner, attempt, permits, label */
+    /* one of its records: whose owner, attempt, permits, label */
+    const struct redlock_record *record;
     bool holds, idle;
     uint64_t first, token;
     int64_t age_ms, left_ms, tid;

@@ -155,8 +155,8 @@ struct redlock_hold {
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that reported that it was broken */
     uint32_t wanted;   /* WATCHED: nodes that reported that others wait there */
-    int64_t
-        late_ms; /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
+    /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
+    int64_t late_ms;
 };
 
 /*
@@ -209,8 +209,8 @@ struct redlock_conf { /* what the URL says */
  */
 struct redlock_wire {
     const struct hfi_op_calls *ops;
-    bool
-        bare; /* no queues, no tokens, no epochs: waiting is trying again, and every node that is up votes */
+    /* no queues, no tokens, no epochs: waiting is trying again, and every node that is up votes */
+    bool bare;
     const struct hfi_script *acquire, *release, *renew; /* acquire NULL: a plain command */
     uint32_t keys; /* of these scripts, beside one for each name */
     void (*add_key)(struct redlock_round *round, const struct hfi_name *name); /* of a name */

@@ -245,8 +245,8 @@ struct renewal {
     struct {
         unsigned char owner[HFI_OWNER_LEN];
         int64_t ttl_ms;
-        uint64_t
-            last; /* the token that nodes must witness: of a further block, or of the present one */
+        /* the token that nodes must witness: of a further block, or of the present one */
+        uint64_t last;
         uint32_t nodes; /* that do */
         uint8_t yes, no;
         bool decided;

@@ -20,8 +20,8 @@ struct redlock_probe {
     char key[HFI_PREFIX_MAX + sizeof "rl:cluster"];
     unsigned n;
     struct redlock_probed nodes[HFI_NODES_MAX];
-    struct hfi_node_view
-        views[HFI_NODES_MAX]; /* of the last probe, for the pure functions of quorum.h */
+    /* of the last probe, for the pure functions of quorum.h */
+    struct hfi_node_view views[HFI_NODES_MAX];
 };
 
 /* `conf` lives longer. redlock_probe_done() in any case. */

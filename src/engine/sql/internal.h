@@ -86,8 +86,8 @@ static inline const struct sql_value *sql_at(const struct sql_rows *rows, uint32
 enum sql_outcome { SQL_DONE, SQL_REFUSED, SQL_UNSENT, SQL_MAYBE };
 
 struct sql_trouble {
-    hf_status
-        status; /* what it means for the caller: HF_DENIED, HF_UNAVAILABLE, HF_FULL, HF_CONFIG, ... */
+    /* what it means for the caller: HF_DENIED, HF_UNAVAILABLE, HF_FULL, HF_CONFIG, ... */
+    hf_status status;
     bool again;     /* SQL_REFUSED: temporary, try again */
     bool no_table;  /* SQL_REFUSED: a table or routine of ours is missing (or of another version) */
     hf_error error; /* native: the server's number; text: its words, without secrets */
@@ -260,8 +260,8 @@ struct sql_conf;
 
 struct sql_driver {
     const char *name; /* "postgresql" */
-    const struct sql_lock_sql
-        *lock_sql; /* mode=row, mode=session in this server's words; never NULL */
+    /* mode=row, mode=session in this server's words; never NULL */
+    const struct sql_lock_sql *lock_sql;
 
     /* Its part of the URL into store->native (and store->location: no secrets). free_conf() also of what
      * is half made, or NULL. */
@@ -314,8 +314,9 @@ struct sql_driver {
      * false: stop), for store->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
     bool (*schema)(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
-    bool
-        delimits; /* its client program ends a statement at the first ';', even inside a routine, but for a DELIMITER */
+    /* its client program ends a statement at the first ';', even inside a routine, but for a
+     * DELIMITER */
+    bool delimits;
     /* May this user make what the probe missed? HF_OK: ret_lack has what the user lacks, in words; "": nothing that is known. */
     hf_status (*may_make)(struct sql_connection *connection, int64_t deadline_ms, char *ret_lack,
                           size_t room, hf_error *err);
@@ -401,8 +402,8 @@ struct sql_store {
     bool closing;
 
     /* schema.c */
-    _Atomic int
-        ready; /* 1: the schema has been found, or made; 0: look for it; -1: something of it is missing */
+    /* 1: the schema has been found, or made; 0: look for it; -1: something of it is missing */
+    _Atomic int ready;
     pthread_mutex_t schema_lock;
 
     struct sql_stale_statement *stale_statements;
@@ -412,8 +413,8 @@ struct sql_store {
     struct hfi_claim *held; /* through struct sql_lease_claim */
     struct sql_note *notes; /* local passes that the server does not know yet */
     _Atomic bool watches;   /* a WATCHED claim was asked for */
-    pthread_mutex_t
-        note_lock; /* while they are sent; taken before store->lock, and held over the call */
+    /* while they are sent; taken before store->lock, and held over the call */
+    pthread_mutex_t note_lock;
     struct sql_connection *listener_connection;
     pthread_t listener_thread;
     bool listener_runs;
@@ -521,10 +522,11 @@ struct sql_request {
     uint32_t count;
     int64_t deadline_ms;
     bool contended; /* others are known to wait for it */
-    bool
-        again; /* may be sent again after its connection was lost: a second copy finds what the first has done */
-    const struct hfi_claim
-        *claim; /* if the connection is lost, the stale statement may still act on this claim */
+    /* may be sent again after its connection was lost: a second copy finds what the first has
+     * done */
+    bool again;
+    /* if the connection is lost, the stale statement may still act on this claim */
+    const struct hfi_claim *claim;
 
     struct sql_rows rows; /* SQL_DONE: free with sql_rows_free() */
     int64_t sent_ms;      /* when the answered copy was sent */

@@ -59,8 +59,8 @@ struct sql_lock_sql {
     const char *names, *rows; /* the tables, without prefix */
     const char *interrupted;  /* the error of an interrupted statement: a SQLSTATE, or a number */
     /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
-    const char
-        *session_record; /* the name at this key; and the key as a text, if it is worth knowing */
+    /* the name at this key; and the key as a text, if it is worth knowing */
+    const char *session_record;
     const char *session_try, *session_wait, *session_free;
     const char *shared_try, *shared_wait,
         *shared_free; /* likewise, of a reader; NULL: there are none */
@@ -128,8 +128,8 @@ struct sql_locks {
     struct sql_store *store;
     const struct sql_lock_sql *sql;
     pthread_mutex_t lock;
-    pthread_cond_t
-        changed; /* on CLOCK_MONOTONIC: a lock connection is free, a wait was stopped, an interrupt is over */
+    /* on CLOCK_MONOTONIC: a lock connection is free, a wait was stopped, an interrupt is over */
+    pthread_cond_t changed;
     struct sql_lock_connection *lock_conns;
     _Atomic uint64_t last_id;
     uint32_t count, limit; /* lock connections that are open or being opened; their maximum */

@@ -38,8 +38,8 @@ struct zk_position {
     enum zk_answer answer;
     enum zk_watch watch; /* WAITS, MISMATCH */
     const char *node;    /* the one to watch; NULL: the list */
-    bool
-        tells; /* HOLDS: a waiter behind it watches it, and must be told that it is the first one now */
+    /* HOLDS: a waiter behind it watches it, and must be told that it is the first one now */
+    bool tells;
     bool wanted;             /* HOLDS: others wait */
     struct hfi_demand first; /* MISMATCH: what the name is in use as */
 };
