@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON that is safe to print. For programs: what the library itself allocates goes through its allocator. */
-#include "json.h"
+#include "util/json.h"
 
-#include "text.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>
