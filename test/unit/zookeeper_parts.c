@@ -296,6 +296,33 @@ static void too_far_apart(void **state)
     assert_int_equal(zk_queue_find(members, 2, owner).answer, ZK_HOLDS);
 }
 
+/* A claim with two nodes, and another claim between them: ours is the one that we know, and it waits for the other claim. */
+static void second_node_of_a_claim(void **state)
+{
+    static const char *const names[] = {
+        "m-00000001-00000001-0a000000000000000000000000000000-0000000007",
+        "m-00000001-00000001-0b000000000000000000000000000000-0000000008",
+        "m-00000001-00000001-0a000000000000000000000000000000-0000000009",
+    };
+    struct zk_member members[COUNT(names)];
+    struct zk_position position;
+    char prefix[ZK_NODE_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++)
+        assert_true(zk_node_parse(names[i], &members[i]));
+    assert_int_equal(zk_queue_twins(members, COUNT(names), names[2]), 2);
+    assert_string_equal(members[2].node, names[0]);
+    position = zk_queue_find(members, 2, members[2].owner);
+    assert_int_equal(position.answer, ZK_WAITS);
+    assert_string_equal(position.node, names[1]);
+
+    /* The claim has gone: both are nobody's. */
+    snprintf(prefix, sizeof prefix, "%.*s", ZK_PREFIX_LEN, names[0]);
+    assert_int_equal(zk_queue_twins(members, COUNT(names), prefix), 1);
+    assert_string_equal(members[0].node, names[1]);
+}
+
 /* ---- until when -------------------------------------------------------------------------------- */
 
 static void validity_lags(void **state)
@@ -425,6 +452,7 @@ int main(void)
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(first_waiters),
         cmocka_unit_test(too_far_apart),
+        cmocka_unit_test(second_node_of_a_claim),
         cmocka_unit_test(validity_lags),
         cmocka_unit_test(good_urls),
         cmocka_unit_test(bad_urls),

@@ -2,7 +2,8 @@
 /*
  * Hunts names that stand free while somebody waits. Processes wait for a few names, and try them in an event loop with cancels,
  * while their server is killed, started again and stopped. Then it is left alone: from then on every name must be granted
- * again and again, and no try may take longer than an op that does not wait may take.
+ * again and again, and no try may take longer than an op that does not wait may take. At the end nobody asks any more, and nothing
+ * may be left in any queue while the sessions of all live.
  */
 #include "contract.h"
 #include "loop.h"
@@ -30,7 +31,7 @@
 #define ROUNDS 3 /* so often each name is granted at the end */
 
 struct shared {
-    _Atomic bool stop;
+    _Atomic bool stop, leave;
     _Atomic unsigned long grants[NAMES];
     _Atomic int64_t longest_try_ms;
 };
@@ -168,6 +169,8 @@ static void child(unsigned number)
     }
     for (unsigned i = 0; i < WAITERS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
+    while (!atomic_load(&shared->leave))
+        loop_turn(loop, 20);
     (void)hf_close(loop, HF_CLOSE_FLAG_RELEASE);
     (void)hf_close(store, HF_CLOSE_FLAG_RELEASE);
     _exit(0);
@@ -178,9 +181,9 @@ static void child(unsigned number)
 static void strike(struct zk_server *server, unsigned *seed)
 {
     nap_ms(draw(seed, STRIKE_MS));
-    if (draw(seed, 3) == 0) {
+    if (draw(seed, 2) == 0) {
         zk_server_pause(server);
-        nap_ms(draw(seed, 3000));
+        nap_ms(draw(seed, 4000));
         zk_server_continue(server);
     } else {
         zk_server_kill(server);
@@ -218,6 +221,19 @@ static void judge(const pid_t *children)
     }
 }
 
+static void check_nothing_left(void)
+{
+    hf_store *store = NULL;
+    char name[16];
+
+    EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
+    for (unsigned i = 0; i < NAMES; i++) {
+        name_of(i, name);
+        AWAIT(count_holders(store, name) == 0 && count_waiters(store, name) == 0);
+    }
+    close_store(store);
+}
+
 static void names_that_stand_free(void **state)
 {
     const char *seed_text = getenv("HUNT_SEED");
@@ -244,6 +260,8 @@ static void names_that_stand_free(void **state)
     judge(children);
     printf("the longest try: %lld ms\n", (long long)atomic_load(&shared->longest_try_ms));
     atomic_store(&shared->stop, true);
+    check_nothing_left();
+    atomic_store(&shared->leave, true);
     check_children(children, true);
     munmap(shared, sizeof *shared);
     ensemble_free(ensemble);

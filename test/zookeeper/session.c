@@ -52,6 +52,35 @@ static void lease_survives_cuts(void **state)
     close_store(other);
 }
 
+/*
+ * A create whose answer was lost may be executed once more, or late, whatever was looked for: a server that was stopped executes
+ * what it had read from the old connection behind what comes on the new one. The second node holds the name, and nobody
+ * knows of it. Here we make it.
+ */
+static void second_node_goes(void **state)
+{
+    hf_store *store = open_through(), *other = open_direct();
+    hf_acquire_request wait = waiting_request("twin");
+    struct attempt attempt;
+
+    (void)state;
+    give(take(store, &wait)); /* the parent of its nodes is there */
+    proxy_block(proxy, PROXY_DOWN, true);
+    attempt_start(&attempt, store, &wait);
+    AWAIT(nodes_of("twin") == 1); /* it was made, and the answer is not known */
+    proxy_cut(proxy);
+    proxy_heal(proxy);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
+    twin_node("twin");
+    EXPECT(HF_OK, hf_renew(attempt.lease, 0, &contract_error));
+    give(attempt.lease);
+    EXPECT(HF_OK, probe(other, &wait)); /* a waiter gets the name */
+    AWAIT(nodes_of("twin") <= 0);
+    close_store(store);
+    close_store(other);
+}
+
 /* The servers have forgotten everything, and refuse a client that has seen more than they have: it begins anew. */
 static void servers_are_empty(void **state)
 {
@@ -319,6 +348,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(lease_survives_cuts),
+        TEST(second_node_goes),
         TEST(servers_are_empty),
         TEST(lost_before_the_next),
         TEST(expired_waiter_begins_again),

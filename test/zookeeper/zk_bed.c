@@ -80,6 +80,7 @@ hf_acquire_request kind_request(const char *name, hf_kind kind, uint32_t capacit
 struct answer {
     bool done;
     int rc, count;
+    char first[256]; /* a child */
 };
 
 static void ignore(zhandle_t *zh, int type, int state, const char *path, void *context)
@@ -99,6 +100,8 @@ static void counted(int rc, const struct String_vector *list, const void *data)
     answer->done = true;
     answer->rc = rc;
     answer->count = rc == ZOK ? list->count : -1;
+    if (answer->count > 0)
+        snprintf(answer->first, sizeof answer->first, "%s", list->data[0]);
 }
 
 static void made(int rc, const char *path, const void *data)
@@ -169,4 +172,18 @@ void queue_node(const char *name, const char *bytes)
     snprintf(path, sizeof path, "%s/locks/%s/m-00000001-00000001-0123456789abcdef0123456789abcdef-",
              place, name);
     CHECK(ask_until(path, bytes).rc == ZOK);
+}
+
+void twin_node(const char *name)
+{
+    struct answer answer;
+    char path[600];
+
+    snprintf(path, sizeof path, "%s/locks/%s", place, name);
+    answer = ask_until(path, NULL);
+    CHECK(answer.rc == ZOK && answer.count == 1);
+    /* Its name without the sequence, which the server appends anew. */
+    snprintf(path, sizeof path, "%s/locks/%s/%.*s", place, name,
+             (int)(strrchr(answer.first, '-') + 1 - answer.first), answer.first);
+    CHECK(ask_until(path, "1 10000\ntwin").rc == ZOK);
 }

@@ -34,4 +34,6 @@ hf_acquire_request kind_request(const char *name, hf_kind kind, uint32_t capacit
 int nodes_of(const char *name);
 /* Queue for a mutex, with a node of this content that stays. */
 void queue_node(const char *name, const char *bytes);
+/* Queue behind the only claim of a name, with a second node of that claim, as a create that comes late makes it. */
+void twin_node(const char *name);
 #endif

@@ -70,7 +70,7 @@ static void answer(struct zk_call *call, const struct zk_reply *reply)
     settle_leader(call, reply->rc);
     call->answer(call, reply);
     hfi_free(call);
-    if (node && --node->calls == 0 && node->state == ZK_FREED)
+    if (node && --node->calls == 0 && node->state == ZK_FREED && !node->doubted)
         hfi_free(node);
 }
 

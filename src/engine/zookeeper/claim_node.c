@@ -6,9 +6,8 @@
  *
  * A create whose answer was lost: the node is searched by owner, which is part of its name, after a
  * sync. The sync waits until everything that the leader had before has arrived at the server which
- * we ask. The leader refuses a copy that is still under way on the old connection from the moment
- * at which the session has moved, which was before we were connected again. So a node that is not
- * found then will never exist, and it is made again.
+ * we ask. A node that is not found then is made again. What is still under way on the old connection is refused
+ * by the leader if it comes from another server than the session's, and otherwise may make a second node: twin.c.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -123,7 +122,7 @@ void zk_acquire(void *self, struct hfi_op *op)
     node->store = store;
     node->claim = op->claim;
     node->op = op;
-    node->due_ms = node->end_ms = node->again_ms = HFI_NEVER;
+    node->due_ms = node->end_ms = node->again_ms = node->twin_ms = HFI_NEVER;
     node->parent_len = len;
     node->watcher.node = node->line.watcher.node = node;
     memcpy(node->path, parent, len);
@@ -163,6 +162,7 @@ void zk_claim_node_restart(struct zk_claim_node *node)
     zk_claim_node_enter(node, ZK_CREATING);
     node->presence = ZK_NO_NODE;
     node->deleted = false;
+    node->czxid = 0; /* that of a node before is not the token of the next one */
     zk_watch_clear(&node->watcher);
     set_prefix(node);
     parent_of(node, parent);
@@ -255,6 +255,7 @@ static void node_created(struct zk_call *call, const struct zk_reply *reply)
 
     if (!zk_is_reply(reply->rc)) {
         node->presence = ZK_NODE_UNSURE;
+        zk_twin_expect(node);
     } else if (reply->rc == ZNONODE) {
         node->presence = ZK_NO_PARENT;
     } else if (reply->rc != ZOK) {
@@ -370,6 +371,8 @@ void zk_claim_node_resume(struct zk_claim_node *node)
     case ZK_FINDING:
     case ZK_LOOKING:
     case ZK_WATCHING:
+        if (node->presence == ZK_NODE_CREATING)
+            return; /* its answer comes */
         if (node->presence == ZK_NODE_MADE && !node->czxid)
             node->presence = ZK_NODE_UNSURE; /* found, but its transaction number is not read yet */
         if (node->presence == ZK_NODE_UNSURE)
@@ -508,7 +511,9 @@ void zk_claim_node_free(struct zk_claim_node *node)
     zk_claim(node->claim)->node = NULL;
     node->claim = NULL;
     zk_claim_node_enter(node, ZK_FREED);
-    if (node->calls == 0)
+    if (node->doubted)
+        zk_twin_keep(node);
+    else if (node->calls == 0)
         hfi_free(node);
 }
 

@@ -28,7 +28,7 @@ enum zk_state {
     ZK_HELD,
     ZK_LEAVING, /* to be deleted, or being deleted */
     ZK_GONE,    /* the node is gone; `ended` is for the release */
-    ZK_FREED    /* out of the list; its memory waits for the answer to its last call */
+    ZK_FREED /* out of the list; its memory waits for the answer to its last call, or for twins */
 };
 
 /* What we know of the node in the store. */
@@ -78,6 +78,8 @@ struct zk_claim_node {
     bool lapsed;    /* it was held, and its validity ended */
     bool refreshed; /* it has asked for a fresh session once */
     bool tells;     /* HELD: the waiter behind it is to be told that it holds */
+    bool doubted;   /* it may get a second node: twin.c */
+    int64_t twin_ms, twin_pause_ms, twin_until_ms;
     unsigned calls, tries;
     uint64_t czxid;   /* the token; 0: not known */
     int64_t due_ms;   /* HELD: when to watch its own node; a cancelled acquire: when to give up */
@@ -119,6 +121,14 @@ void zk_tell(struct zk_claim_node *node);
 void zk_wanted_look(struct zk_claim_node *node); /* do others wait? Nothing, if it is not WATCHED */
 void zk_wanted_event(struct zk_claim_node *node); /* of line.watcher */
 void zk_wanted_end(struct zk_claim_node *node);
+
+/* ---- twin.c */
+void zk_twin_expect(struct zk_claim_node *node); /* the answer to its create was lost */
+void zk_twin_keep(struct zk_claim_node *node);   /* FREED, and doubted */
+void zk_twin_tick(struct zk_claim_node *node,
+                  int64_t now_ms); /* a FREED one may be gone after this */
+/* Leave the claim's twins out of store->members, and delete them. Returns how many members are left. */
+size_t zk_twins_out(struct zk_claim_node *node, size_t count);
 
 /* ---- lease.c */
 void zk_grant_ttl(struct zk_claim_node *node, int64_t ttl_ms, int64_t now_ms);

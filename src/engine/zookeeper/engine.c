@@ -22,6 +22,7 @@ static hf_status zk_open(void *self, struct hfi_conf *conf, struct hfi_host *hos
 
     store->socket_fd = -1;
     hfi_list_init(&store->claim_nodes);
+    hfi_list_init(&store->twins);
     store->conf = (struct zk_conf *)conf;
     status = zk_conf_finish(store->conf, err);
     host->location = store->conf->location;
@@ -66,6 +67,7 @@ static void destroy(struct zk_store *store)
 {
     while (!hfi_list_empty(&store->claim_nodes))
         zk_claim_node_free(hfi_container(store->claim_nodes.next, struct zk_claim_node, listed));
+    zk_twins_forget(store);
     hfi_reactor_done(&store->reactor);
     hfi_free(store->members);
     zk_servers_done(&store->servers);

@@ -8,6 +8,7 @@
  *   call.c        one request under way, and its answer
  *   claim_node.c  a claim's node, from its creation to its end, and back after a lost connection
  *   wait.c        the members before us: looking, watching, being granted
+ *   twin.c        a second node of a claim, by a create that comes late
  *   lease.c       release, renew, expiry
  *   wanted.c      a holder learns that others wait
  *   inspect.c     inspect, break and ask
@@ -41,6 +42,7 @@
 #define ZK_STOP_MS        1500 /* a cancelled acquire ends with UNKNOWN then */
 #define ZK_SILENT_MS \
     2000 /* a connection on which nothing was heard for so long is dropped when an op is late */
+#define ZK_TWIN_MS 10000 /* so long a create in doubt may still come */
 #define ZK_TRIES_MAX \
     20                 /* attempts to make a node whose parents are deleted again and
                                 * again */
@@ -111,6 +113,7 @@ struct zk_store {
     int64_t library_due_ms; /* when the library wants to be asked again */
 
     struct hfi_list claim_nodes;
+    struct hfi_list twins; /* FREED claim nodes that may have one */
     struct zk_watcher *watchers[ZK_BUCKETS];
     uint64_t last_watch;
     bool listens; /* there was a WATCHED claim */
@@ -204,6 +207,10 @@ void zk_make_parents(struct zk_store *store, const char *path);
 /* ---- wait.c */
 void zk_looked(struct zk_call *call, const struct zk_reply *reply);
 void zk_node_event(struct zk_store *store, int type, uint64_t watch_id);
+
+/* ---- twin.c: see claim_node.h, too */
+void zk_twins_connected(struct zk_store *store);
+void zk_twins_forget(struct zk_store *store); /* the session has ended, and all nodes with it */
 
 /* ---- wanted.c: see claim_node.h, too */
 void zk_wanted_tick(struct zk_store *store);

@@ -183,6 +183,7 @@ static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
 {
     struct zk_store *store = node->store;
 
+    zk_twin_tick(node, now_ms);
     if (node->again_ms <= now_ms) {
         node->again_ms = HFI_NEVER;
         if (store->connected)
@@ -204,7 +205,7 @@ static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
 
 static int64_t claim_node_due(const struct zk_claim_node *node)
 {
-    int64_t due_ms = node->again_ms;
+    int64_t due_ms = node->again_ms < node->twin_ms ? node->again_ms : node->twin_ms;
 
     if (node->state == ZK_HELD && node->end_ms < due_ms)
         due_ms = node->end_ms;
@@ -220,7 +221,12 @@ void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms)
         return;
     hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
         claim_node_tick(node, now_ms);
+    hfi_list_each (struct zk_claim_node, node, &store->twins, listed)
+        zk_twin_tick(node, now_ms);
     store->due_ms = HFI_NEVER;
+    hfi_list_each (struct zk_claim_node, node, &store->twins, listed)
+        if (node->twin_ms < store->due_ms)
+            store->due_ms = node->twin_ms;
     hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed) {
         int64_t due_ms = claim_node_due(node);
 

@@ -116,6 +116,21 @@ struct zk_position zk_queue_find(struct zk_member *members, size_t count,
     return position;
 }
 
+size_t zk_queue_twins(struct zk_member *members, size_t count, const char *own)
+{
+    size_t others = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct zk_member one = members[i];
+
+        if (strncmp(one.node, own, ZK_PREFIX_LEN) == 0 && strcmp(one.node, own) != 0)
+            continue;
+        members[i] = members[others];
+        members[others++] = one;
+    }
+    return others;
+}
+
 /* Can the two never hold together? */
 static bool excludes(const struct hfi_demand *holder, const struct hfi_demand *waiter)
 {

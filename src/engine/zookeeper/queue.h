@@ -54,6 +54,10 @@ struct zk_waiter {
 struct zk_position zk_queue_find(struct zk_member *members, size_t count,
                                  const unsigned char owner[HFI_OWNER_LEN]);
 
+/* Move the members that have the owner of `own`, a node's name or no more than its prefix, and another name, behind all others. Returns how
+ * many others there are. */
+size_t zk_queue_twins(struct zk_member *members, size_t count, const char *own);
+
 /* For the holder `owner`: sort, and find the first waiter, of those later than `after` (a sequence; NULL: of all). false:
  * there is none, or the order is not known. */
 bool zk_queue_waiter(struct zk_member *members, size_t count,

@@ -172,6 +172,7 @@ static void renew_session(struct zk_store *store)
     store->connected = false;
     store->socket_fd = -1;
     close_handle(store);
+    zk_twins_forget(store);
     hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
         zk_claim_node_expire(node);
     zk_cells_expire(store);
@@ -196,6 +197,7 @@ static void resume(struct zk_store *store)
     struct hfi_op *op;
 
     store->fresh = false;
+    zk_twins_connected(store);
     hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
         zk_claim_node_resume(node);
     /* Connecting involved the leader: so it has renewed everything. */

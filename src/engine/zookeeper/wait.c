@@ -117,6 +117,8 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
         return;
     if (node->stop != HF_OK)
         zk_claim_node_drop(node); /* create was refused */
+    else if (node->presence == ZK_NODE_CREATING || node->presence == ZK_NODE_UNSURE)
+        return; /* it could not be sent: its answer says so, and after that it is looked for */
     else if (node->presence != ZK_NODE_MADE)
         zk_claim_node_restart(node); /* without a parent */
     else if (reply->rc == ZNONODE)
@@ -126,6 +128,7 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
     else if (!zk_members(store, reply->list, &count))
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
     else {
+        count = zk_twins_out(node, count);
         position = zk_queue_find(store->members, count, node->claim->owner);
         decide(node, &position, call->watches);
     }
