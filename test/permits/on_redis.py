@@ -88,8 +88,10 @@ def keys_of(name):
 class Caller:
     """The scripts on a connection, loaded, with our clock or the server's."""
 
-    def __init__(self, server, scripts, clock, declare=False):
-        self.declare = declare
+    # How many keys of a name a script has, as the client sends them; others have what a test gives.
+    KEYS_OF_A_NAME = {**dict.fromkeys(('acquire', 'release', 'cancel', 'beat', 'break', 'look', 'resize'), 3), 'renew': 2}
+
+    def __init__(self, server, scripts, clock):
         self.redis = server.connect()
         self.shas = {}
         for name, source in scripts.items():
@@ -98,8 +100,7 @@ class Caller:
             self.shas[name] = self.redis('SCRIPT', 'LOAD', source).decode()
 
     def command(self, script, keys, args):
-        """As the client would send it. The tests name all keys; a server that lets scripts find them gets the first of
-        each name."""
+        """As the client would send it, with all keys that the script may touch."""
         args = list(args)
         if script == 'acquire':
             args = request(*args)
@@ -108,8 +109,9 @@ class Caller:
                 args[i] = raw(args[i])
             if script == 'release' and not args[1]:
                 args.pop()
-        if not self.declare:
-            keys = [key for key in keys if key[-2:] not in (':w', ':q')]
+        count = self.KEYS_OF_A_NAME.get(script)
+        if count:
+            keys = [key + end for key in keys if key[-2:] not in (':w', ':q') for end in ('', ':w', ':q')[:count]]
         return ['EVALSHA', self.shas[script], len(keys)] + keys + args
 
     def __call__(self, script, keys, *args):
@@ -147,7 +149,7 @@ class Run(ScriptSequence):
     KINDS = ScriptSequence.KINDS + [(SEMAPHORE, 1)]  # handed over in a shorter way
 
     def __init__(self, server, scripts, seed):
-        super().__init__(server, Caller(server, scripts, True, seed % 2 == 0), Redis(), seed)
+        super().__init__(server, Caller(server, scripts, True), Redis(), seed)
         self.attempt = 0
         self.watchers = set()  # owners and their inboxes
         self.calm = seed % 4 < 2  # plain mutexes that few want: names are thin most of the time, and become full now and then

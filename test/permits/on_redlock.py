@@ -67,7 +67,10 @@ class Caller:
 
     def command(self, script, keys, args):
         if script == 'acquire':
-            keys, args = keys[:1], request_of(*args)
+            args = request_of(*args)
+        if script in ('acquire', 'release', 'break', 'look', 'beat', 'renew'):  # those that know the queue
+            keys = wire(keys)
+            keys = keys[:1] + [key + end for key in keys[1:] if key[-2:] not in (b':w', b':q') for end in (b'', b':w', b':q')]
         return ['EVALSHA', self.shas[script], len(keys)] + list(keys) + wire(args)
 
     def __call__(self, script, keys, *args):

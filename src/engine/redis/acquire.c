@@ -122,7 +122,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     struct redis_call *call;
 
     redis_identify(store);
-    call = redis_call_new(store, &hfi_script_acquire, redis_keys(store), asked, NULL);
+    call = redis_call_new(store, &hfi_script_acquire, REDIS_NAME_KEYS, asked, NULL);
     if (!call) {
         redis_wait_end(store, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
         return;
@@ -324,7 +324,7 @@ static void cancel_native(struct redis_store *store, struct redis_wait *wait)
         redis_wait_end(store, wait, wait->stop, NULL); /* no copy of it was ever sent */
         return;
     }
-    call = redis_call_new(store, &hfi_script_cancel, redis_keys(store), redis_cancelled, NULL);
+    call = redis_call_new(store, &hfi_script_cancel, REDIS_NAME_KEYS, redis_cancelled, NULL);
     if (!call) {
         wait->unsure = true;
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
@@ -382,11 +382,6 @@ void redis_cancel_late(struct redis_store *store, struct redis_wait *wait)
 
 /* ---- the native way ------------------------------------------------------------------------------- */
 
-static void add_key(struct redis_call *call, const struct hfi_name *name)
-{
-    redis_add_keys(call, name, false);
-}
-
 static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_ACQUIRE] = { redis_acquire, redis_cancel },
     [HFI_OP_RELEASE] = { redis_release, NULL },
@@ -412,7 +407,7 @@ const struct redis_wire redis_native = {
     .ops = native_ops,
     .acquire = redis_ask,
     .cancel = cancel_native,
-    .add_key = add_key,
+    .add_key = redis_add_renewal_keys,
     .add_renewal = redis_add_renewal,
     .slot = redis_name_slot,
 };

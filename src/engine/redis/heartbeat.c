@@ -86,7 +86,7 @@ static void send_beat(struct redis_store *store, struct redis_wait *const batch[
 {
     struct beat *beat = hfi_malloc(sizeof *beat);
     struct redis_call *call =
-        beat ? redis_call_new(store, &hfi_script_beat, redis_keys(store) * count, beaten, NULL)
+        beat ? redis_call_new(store, &hfi_script_beat, REDIS_NAME_KEYS * count, beaten, NULL)
              : NULL;
 
     if (!call) {

@@ -4,9 +4,6 @@
  * sent once, and again while the store has leases: a string that expires. No script of a lock reads it: whoever
  * inspects a name asks for the labels of the ids that it finds (inspect.c), and shows the id of one that is not there.
  *
- * The same place finds out whether one key of a name is enough: a server may insist that scripts use only keys that
- * were declared.
- *
  * With the lock, by any thread.
  */
 #include "engine/redis/internal.h"
@@ -99,32 +96,6 @@ static void again_due(struct hfi_source *identity, int64_t now_ms)
         redis_identify(store);
 }
 
-/* ---- which keys are declared ----------------------------------------------------------------- */
-
-static void probed(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err)
-{
-    (void)reply;
-    (void)err;
-    call->store->finds_keys = outcome == HFI_ANSWERED;
-}
-
-/*
- * Until the server has answered, all keys are declared. In a cluster they always are: there a server refuses a script if one of
- * them has moved to another server, before the script has begun.
- */
-static void probe(struct redis_store *store)
-{
-    struct redis_call *call = redis_call_new(store, &hfi_script_probe, 1, probed, NULL);
-
-    if (!call)
-        return;
-    call->fail_fast = true;
-    redis_add_keys(call, &(struct hfi_name){ .bytes = (const unsigned char *)"%", .len = 1 },
-                   false);
-    redis_call_send(call);
-}
-
 void redis_identity_up(struct redis_node *node)
 {
     struct redis_store *store = node->store;
@@ -134,7 +105,4 @@ void redis_identity_up(struct redis_node *node)
     store->identified = false;
     if (hfi_claims_any(&store->claims))
         redis_identify(store);
-    store->finds_keys = false;
-    if (!store->slots)
-        probe(store);
 }

@@ -8,7 +8,7 @@
  *   cluster.c   redis+cluster: which of many, and redirections
  *   call.c      one command under way: which server gets it, parking, what its answer means
  *   keys.c      the keys of a name, and other arguments
- *   identity.c  the id and the label of this client; which keys are declared
+ *   identity.c  the id and the label of this client
  *   acquire.c   acquire: asking, granted, cancel
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
@@ -166,7 +166,6 @@ struct redis_store {
     unsigned char client[REDIS_CLIENT_LEN]; /* our id: scripts make the inbox's name of it */
     bool identified;                        /* our label has been sent, and is kept there */
     struct hfi_source identity;             /* when it is sent again */
-    bool finds_keys; /* scripts may use keys that are not declared: one key of a name is sent */
 
     struct hfi_requests requests;
 
@@ -256,7 +255,7 @@ struct redis_wire {
                   size_t len); /* a message, not our inbox' */
     void (*cancel)(struct redis_store *store, struct redis_wait *wait);
     /* The key and the arguments of one lease in a renewal. */
-    void (*add_key)(struct redis_call *call, const struct hfi_name *name);
+    void (*add_key)(struct redis_call *call, const struct hfi_name *name); /* of a renewal */
     void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms,
                         uint32_t tokens);
     /* A name's slot in a cluster; NULL: names do not share a command. */
@@ -343,9 +342,13 @@ struct redis_call *redis_wait_call(struct redis_store *store, redis_answer_fn *a
 bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err);
 /* How many keys of a name are sent to a script that uses all of them: 1 or 3. */
-uint32_t redis_keys(const struct redis_store *store);
-/* Append the keys of a name. `all`: as many as redis_keys() says, else the first only. */
+#define REDIS_NAME_KEYS 3
+/* Append the keys of a name. `all`: REDIS_NAME_KEYS, else the first only. */
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all);
+/* The keys of a name for renew.lua, and how many: its waiters too, which that script may count. Not in a cluster: while a slot
+ * moves, Redis refuses a script on several keys of which one is missing, and renewals must go on. */
+uint32_t redis_renewal_keys(const struct redis_store *store);
+void redis_add_renewal_keys(struct redis_call *call, const struct hfi_name *name);
 /* The slot of its keys in a cluster. */
 uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name *name);
 /* The key of a cell, and the channel of its changes; its length. */

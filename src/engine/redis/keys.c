@@ -17,11 +17,6 @@ static void set_slot(struct redis_call *call, const char *key, size_t len)
         call->command.slot = hfi_key_slot(key, len);
 }
 
-uint32_t redis_keys(const struct redis_store *store)
-{
-    return store->finds_keys ? 1 : 3;
-}
-
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all)
 {
     char key[REDIS_KEY_MAX];
@@ -29,12 +24,29 @@ void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool a
 
     set_slot(call, key, len);
     hfi_command_add(&call->command, key, len);
-    if (!all || call->store->finds_keys)
+    if (!all)
         return;
     key[len] = ':';
     key[len + 1] = 'w';
     hfi_command_add(&call->command, key, len + 2);
     key[len + 1] = 'q';
+    hfi_command_add(&call->command, key, len + 2);
+}
+
+uint32_t redis_renewal_keys(const struct redis_store *store)
+{
+    return store->slots ? 1 : 2;
+}
+
+void redis_add_renewal_keys(struct redis_call *call, const struct hfi_name *name)
+{
+    char key[REDIS_KEY_MAX];
+    size_t len = redis_name_key(call->store->conf->prefix, name, key);
+
+    redis_add_keys(call, name, false);
+    if (redis_renewal_keys(call->store) == 1)
+        return;
+    memcpy(key + len, ":w", 2);
     hfi_command_add(&call->command, key, len + 2);
 }
 

@@ -118,7 +118,8 @@ static void replicated(struct redis_call *call, enum hfi_outcome outcome,
 static void send_share(struct redis_store *store, struct hfi_op *op, struct share *share,
                        const struct hfi_script *script)
 {
-    struct redis_call *call = redis_call_new(store, script, share->count, renewed, NULL);
+    uint32_t keys = store->wire == &redis_native ? redis_renewal_keys(store) : 1;
+    struct redis_call *call = redis_call_new(store, script, keys * share->count, renewed, NULL);
     struct redis_call *behind =
         call && store->sync.link ? redis_wait_call(store, replicated) : NULL;
 
@@ -340,7 +341,7 @@ void redis_break(void *self, struct hfi_op *op)
     struct redis_call *call;
 
     redis_notes_send(store); /* send our notes first: break compares tokens */
-    call = redis_call_new(store, &hfi_script_break, redis_keys(store), broken, op);
+    call = redis_call_new(store, &hfi_script_break, REDIS_NAME_KEYS, broken, op);
     if (!call)
         return;
     redis_add_keys(call, &op->u.brk.name, true);
@@ -374,7 +375,7 @@ void redis_resize(void *self, struct hfi_op *op)
 {
     struct redis_store *store = self;
     struct redis_call *call =
-        redis_call_new(store, &hfi_script_resize, redis_keys(store), resized, op);
+        redis_call_new(store, &hfi_script_resize, REDIS_NAME_KEYS, resized, op);
 
     if (!call)
         return;

@@ -302,7 +302,7 @@ void redis_look(void *self, struct hfi_op *op)
     struct redis_call *call;
 
     redis_notes_send(store);
-    call = redis_call_new(store, &hfi_script_look, redis_keys(store), looked, op);
+    call = redis_call_new(store, &hfi_script_look, REDIS_NAME_KEYS, looked, op);
     if (!call)
         return;
     call->idempotent = true;

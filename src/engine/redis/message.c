@@ -118,7 +118,7 @@ static void roll_back(struct redis_store *store, struct redis_wait *wait)
     struct redis_call *call =
         wait->claim->flags & HFI_CLAIM_REPLACES
             ? NULL /* what it has replaced cannot come back: core must know first */
-            : redis_call_new(store, &hfi_script_release, redis_keys(store), rolled_back, NULL);
+            : redis_call_new(store, &hfi_script_release, REDIS_NAME_KEYS, rolled_back, NULL);
 
     if (!call) {
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
@@ -174,7 +174,8 @@ static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
 
 void redis_confirm(struct redis_store *store, struct redis_wait *wait)
 {
-    struct redis_call *call = redis_call_new(store, &hfi_script_renew, 1, confirmed, NULL);
+    struct redis_call *call =
+        redis_call_new(store, &hfi_script_renew, redis_renewal_keys(store), confirmed, NULL);
     struct redis_call *behind =
         call && store->sync.link ? redis_wait_call(store, replicated) : NULL;
 
@@ -188,7 +189,7 @@ void redis_confirm(struct redis_store *store, struct redis_wait *wait)
     wait->heartbeat_ms = HFI_NEVER;
     call->data = wait;
     call->synced = behind != NULL;
-    redis_add_keys(call, &wait->claim->name, false);
+    redis_add_renewal_keys(call, &wait->claim->name);
     redis_add_renewal(call, wait->claim, wait->claim->ttl_ms, 0);
     redis_call_send(call);
     if (behind) {

@@ -64,7 +64,7 @@ static void release_by_script(struct redis_store *store, struct hfi_op *op,
                               const struct redis_call *before)
 {
     struct redis_call *call =
-        redis_call_new(store, &hfi_script_release, redis_keys(store), redis_released, op);
+        redis_call_new(store, &hfi_script_release, REDIS_NAME_KEYS, redis_released, op);
 
     if (!call)
         return;

@@ -9,8 +9,7 @@
 extern const struct hfi_script hfi_script_acquire, hfi_script_release, hfi_script_cancel,
     hfi_script_beat, hfi_script_renew, hfi_script_adopt, hfi_script_note, hfi_script_break,
     hfi_script_look, hfi_script_resize, hfi_script_ask, hfi_script_cell_read, hfi_script_cell_swap,
-    hfi_script_cell_commit, hfi_script_counter_set, hfi_script_limit, hfi_script_rights,
-    hfi_script_probe;
+    hfi_script_cell_commit, hfi_script_counter_set, hfi_script_limit, hfi_script_rights;
 
 /* The foreign wire modes; plain.h has those that Redlock uses too. */
 extern const struct hfi_script hfi_script_plain_look, hfi_script_redisson_acquire,

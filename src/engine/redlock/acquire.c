@@ -228,6 +228,7 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     field[0] = 'n';
     memcpy(field + 1, claim->name.bytes, claim->name.len);
     redlock_add_cluster(round);
+    redlock_add_name_keys(round, &claim->name);
     hfi_command_add(&round->command, field, 1 + claim->name.len);
     hfi_command_add(&round->command, request, (size_t)(to - request));
     add_kind(round, wait);
@@ -247,7 +248,8 @@ void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_
     nodes &= redlock_nodes_up(store);
     if (!nodes)
         return;
-    round = redlock_round_new(store, store->wire->acquire, 1, asked);
+    round = redlock_round_new(store, store->wire->acquire,
+                              store->wire->keys + store->wire->name_keys, asked);
     if (!round) { /* out of memory: no vote */
         hfi_error_memory(&wait->err);
         return;
@@ -525,7 +527,8 @@ const struct redlock_wire redlock_native = {
     .release = &redlock_script_release,
     .renew = &redlock_script_renew,
     .keys = 1,
-    .add_key = redlock_add_name,
+    .name_keys = REDLOCK_NAME_KEYS,
+    .add_key = redlock_add_name_keys,
     .add_ask = add_request,
     .voted = voted,
     .voted_late = late_answer,

@@ -296,7 +296,7 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     struct redlock_round *round;
 
     redlock_notes_send(store); /* ... or compared */
-    round = redlock_round_new(store, &redlock_script_look, 2, looked);
+    round = redlock_round_new(store, &redlock_script_look, 1 + REDLOCK_NAME_KEYS, looked);
     if (!look || !round) {
         hfi_free(look);
         if (round)
@@ -311,7 +311,7 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     round->data = look;
     round->over = all_looked;
     redlock_add_cluster(round);
-    redlock_add_name(round, name);
+    redlock_add_name_keys(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
     redlock_round_send(round, redlock_nodes_askable(store));
 }
@@ -365,7 +365,8 @@ static void all_broke(struct redlock_round *round)
 static void break_owner(struct redlock_store *store, struct hfi_op *op,
                         const struct redlock_record *record)
 {
-    struct redlock_round *round = redlock_round_new(store, &redlock_script_break, 2, broke);
+    struct redlock_round *round =
+        redlock_round_new(store, &redlock_script_break, 1 + REDLOCK_NAME_KEYS, broke);
     const struct hfi_name *name = &op->u.brk.name;
 
     if (!round || !hfi_unhex(record->owner, sizeof record->owner, round->owner, HFI_OWNER_LEN)) {
@@ -379,7 +380,7 @@ static void break_owner(struct redlock_store *store, struct hfi_op *op,
     round->attempt = record->attempt;
     round->ttl_ms = record->ttl_ms;
     redlock_add_cluster(round);
-    redlock_add_name(round, name);
+    redlock_add_name_keys(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
     redis_add_owner(&round->command, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);

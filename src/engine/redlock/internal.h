@@ -212,8 +212,10 @@ struct redlock_wire {
     /* no queues, no tokens, no epochs: waiting is trying again, and every node that is up votes */
     bool bare;
     const struct hfi_script *acquire, *release, *renew; /* acquire NULL: a plain command */
-    uint32_t keys; /* of these scripts, beside one for each name */
-    void (*add_key)(struct redlock_round *round, const struct hfi_name *name); /* of a name */
+    uint32_t keys;      /* of these scripts, beside those of names */
+    uint32_t name_keys; /* of each name */
+    void (*add_key)(struct redlock_round *round,
+                    const struct hfi_name *name); /* name_keys of them */
     void (*add_ask)(struct redlock_round *round, const struct redlock_wait *wait, uint32_t nodes);
     /* A node's answer to that (false: no vote, the node is asked again); one that came when the acquire had been decided. */
     bool (*voted)(struct redlock_store *store, struct redlock_wait *wait,
@@ -345,6 +347,9 @@ void redlock_round_again(struct redlock_round *round, unsigned node);
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);
 void redlock_add_name(struct redlock_round *round, const struct hfi_name *name);
+#define REDLOCK_NAME_KEYS \
+    3 /* the name, its waiters, their order: for scripts that know the queue */
+void redlock_add_name_keys(struct redlock_round *round, const struct hfi_name *name);
 /* A number as the scripts have it: a little-endian double. */
 void redlock_put_number(unsigned char ret_bytes[8], uint64_t value);
 void redlock_put_epoch(unsigned char ret_bytes[REDLOCK_EPOCH_LEN], const struct hfi_epoch *epoch);

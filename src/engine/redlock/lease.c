@@ -25,8 +25,8 @@ struct redlock_round *redlock_release_round(struct redlock_store *store,
                                             uint64_t attempt, int64_t ttl_ms, bool tombstone,
                                             redlock_answer_fn *answer)
 {
-    struct redlock_round *round =
-        redlock_round_new(store, store->wire->release, store->wire->keys + 1, answer);
+    struct redlock_round *round = redlock_round_new(
+        store, store->wire->release, store->wire->keys + store->wire->name_keys, answer);
 
     if (!round)
         return NULL;
@@ -50,7 +50,7 @@ void redlock_add_release(struct redlock_round *round, int64_t tombstone_ms)
     const struct hfi_name name = { .bytes = round->name, .len = round->name_len };
 
     redlock_add_cluster(round);
-    redlock_add_name(round, &name);
+    redlock_add_name_keys(round, &name);
     hfi_command_add(&round->command, name.bytes, name.len);
     redis_add_owner(&round->command, round->owner);
     hfi_command_add_number(&round->command, (int64_t)round->attempt);
@@ -102,7 +102,7 @@ static void release_by_script(struct redlock_round *round, unsigned node)
 {
     if (!round->scripted) {
         hfi_command_done(&round->command);
-        hfi_command_init_script(&round->command, &redlock_script_release, 2);
+        hfi_command_init_script(&round->command, &redlock_script_release, 1 + REDLOCK_NAME_KEYS);
         redlock_add_release(round, 0);
     }
     round->scripted |= 1u << node;
@@ -472,8 +472,8 @@ struct redlock_round *redlock_renewal_round(struct redlock_store *store, size_t 
                                             redlock_answer_fn *answer)
 {
     const struct redlock_wire *wire = store->wire;
-    struct redlock_round *round =
-        redlock_round_new(store, wire->renew, wire->keys + (uint32_t)count, answer);
+    struct redlock_round *round = redlock_round_new(
+        store, wire->renew, wire->keys + wire->name_keys * (uint32_t)count, answer);
 
     if (round && wire->keys)
         redlock_add_cluster(round);

@@ -294,6 +294,7 @@ const struct redlock_wire redlock_plain = {
     .bare = true,
     .release = &hfi_script_plain_release,
     .renew = &hfi_script_plain_renew,
+    .name_keys = 1,
     .add_key = add_key,
     .add_ask = add_ask,
     .voted = voted,

@@ -174,6 +174,18 @@ void redlock_add_name(struct redlock_round *round, const struct hfi_name *name)
     hfi_command_add(&round->command, key, redis_name_key(round->store->prefix, name, key));
 }
 
+void redlock_add_name_keys(struct redlock_round *round, const struct hfi_name *name)
+{
+    char key[REDIS_KEY_MAX];
+    size_t len = redis_name_key(round->store->prefix, name, key);
+
+    hfi_command_add(&round->command, key, len);
+    memcpy(key + len, ":w", 2);
+    hfi_command_add(&round->command, key, len + 2);
+    memcpy(key + len, ":q", 2);
+    hfi_command_add(&round->command, key, len + 2);
+}
+
 /* ---- epochs on the wire ------------------------------------------------------------------ */
 
 void redlock_put_number(unsigned char ret_bytes[8], uint64_t value)

@@ -126,7 +126,8 @@ void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wai
 /* `back`: even if no earlier waiter is there. */
 static void yield(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes, bool back)
 {
-    struct redlock_round *round = redlock_round_new(store, &redlock_script_beat, 2, beaten);
+    struct redlock_round *round =
+        redlock_round_new(store, &redlock_script_beat, 1 + REDLOCK_NAME_KEYS, beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
 
     if (!round || !batch) {
@@ -141,7 +142,7 @@ static void yield(struct redlock_store *store, struct redlock_wait *wait, uint32
     batch->items[0].yields = true;
     round->data = batch;
     redlock_add_cluster(round);
-    redlock_add_name(round, &wait->claim->name);
+    redlock_add_name_keys(round, &wait->claim->name);
     redlock_add_epoch(round, &wait->epoch);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
@@ -203,8 +204,8 @@ static void add_beat(struct redlock_round *round, const struct redlock_wait *wai
 static void send_batch(struct redlock_store *store, unsigned node,
                        struct redlock_wait *const waits[], size_t count)
 {
-    struct redlock_round *round =
-        redlock_round_new(store, &redlock_script_beat, (uint32_t)(1 + count), beaten);
+    struct redlock_round *round = redlock_round_new(
+        store, &redlock_script_beat, (uint32_t)(1 + REDLOCK_NAME_KEYS * count), beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + count * sizeof *batch->items);
 
     if (!round || !batch) {
@@ -217,7 +218,7 @@ static void send_batch(struct redlock_store *store, unsigned node,
     round->data = batch;
     redlock_add_cluster(round);
     for (size_t i = 0; i < count; i++)
-        redlock_add_name(round, &waits[i]->claim->name);
+        redlock_add_name_keys(round, &waits[i]->claim->name);
     redlock_add_epoch(round, &waits[0]->epoch);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
     for (size_t i = 0; i < count; i++) {

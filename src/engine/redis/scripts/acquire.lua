@@ -81,7 +81,7 @@ if numbered then flags = flags - NUMBERED_WISH end
 local wait, barge, kept = flags % 2 >= 1, flags % 4 >= 2, flags - flags % DETACHED
 if numbered then kept = kept + NUMBERED end
 local got, inflated = { false, false }, nil
-wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
+wkey, qkey = KEYS[2], KEYS[3]
 version = form
 if form == FULL then
     got = call('HMGET', name, 'h' .. owner, 'x' .. owner)

@@ -49,12 +49,8 @@ local function one(owner, window)
     return still_waiting(owner)
 end
 
-local count = #ARGV / 2
-local keys = #KEYS / count -- of a name
-
-return each(count, function(i)
-    name = KEYS[keys * (i - 1) + 1]
-    wkey, qkey = keys > 1 and KEYS[keys * i - 1] or name .. ':w', keys > 1 and KEYS[keys * i] or name .. ':q'
+return each(#ARGV / 2, function(i)
+    name, wkey, qkey = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
     local reply = one(ARGV[2 * i - 1], tonumber(ARGV[2 * i]))
     if dirty then save() end
     return reply

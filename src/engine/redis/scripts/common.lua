@@ -3,8 +3,8 @@
 -- The permit rules: expiry and hand-over. Every script that changes a name uses these, so that all of them keep the
 -- invariants of state.lua.
 
--- The keys of the queue: the script's own, where all keys must be declared.
-wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
+-- The keys of the queue. (A script of many names, or one that leaves the queue alone, has others there.)
+wkey, qkey = KEYS[2], KEYS[3]
 
 -- include: thin
 -- include: inbox

@@ -32,7 +32,7 @@ end
 if form == FREE and not tomb_ms then return 0 end
 
 -- include: clock
-wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
+wkey, qkey = KEYS[2], KEYS[3]
 local record = form == FULL and call('HGET', name, 'h' .. owner)
 
 -- The common case first, as the rules below would decide it: it holds, and nobody waits.

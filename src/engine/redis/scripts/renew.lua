@@ -30,7 +30,7 @@ end
 -- Does somebody wait who is alive? Changes nothing, and fails for nothing: a queue that cannot be read counts as one.
 local function crowded()
     if waiters == 0 or now > wexp then return false end
-    local all = redis.pcall('HGETALL', name .. ':w')
+    local all = redis.pcall('HGETALL', wkey)
     for i = 1, #all, 2 do
         local beat, window = unpack('<dd', all[i + 1])
         if now <= beat + window then return true end
@@ -57,7 +57,10 @@ local function renew_thin(state, owner, ttl, current, block)
     return 1
 end
 
-return each(#KEYS, function(i)
+local count = #ARGV / 4
+local keys = #KEYS / count -- of a name: in a cluster the queue is not declared, see README.md
+
+return each(count, function(i)
     local at = 4 * i - 3
     local owner, current, tid = ARGV[at], ARGV[at + 2] + 0, ARGV[at + 3] + 0
     local ttl, block = tonumber(ARGV[at + 1]), nil
@@ -65,7 +68,8 @@ return each(#KEYS, function(i)
         ttl, block = string.match(ARGV[at + 1], '^(%d+):(%d+)$')
         ttl, block = ttl + 0, block + 0
     end
-    name = KEYS[i]
+    name = KEYS[keys * (i - 1) + 1]
+    wkey = keys > 1 and KEYS[keys * i] or name .. ':w'
     local state = settled(call('HGET', name, 'm'))
     if state and byte(state) == HELD then
         local renewed = renew_thin(state, owner, ttl, current, block)

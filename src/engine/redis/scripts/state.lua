@@ -101,7 +101,7 @@ local NEVER = 9000000000000000 -- when the key of a name expires whose size was 
 
 local name = KEYS[1] -- of the name at hand
 local us, now -- the server's clock, in microseconds and in milliseconds
-local wkey, qkey -- keys of its queue: in KEYS where all must be declared
+local wkey, qkey -- keys of its queue
 local version, watched -- watched: what the holders want at most. 0: nothing, 1: WATCHED, 2: LINGERS
 local mode, capacity, taken, holders, waiters -- the kind, and counts of records
 local sized -- its size was set

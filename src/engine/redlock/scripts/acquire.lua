@@ -46,8 +46,7 @@ if ARGV[3] then want_mode, want_capacity, permits, delay, start = unpack('<ddddd
 local kept = flags - flags % 4 -- with HEARS
 if flags >= NUMBERED_WISH then kept = kept - NUMBERED_WISH + NUMBERED end
 local inbox, label = sub(request, 142, 141 + byte(request, 141)), sub(request, 142 + byte(request, 141))
-local key = sub(ckey, 1, -8) .. '{' .. string.gsub(id, '[%%{}]', ESCAPED) .. '}'
-local wkey, qkey = key .. ':w', key .. ':q'
+local key, wkey, qkey = KEYS[2], KEYS[3], KEYS[4]
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 
 -- The other common case: a live holder has all of it, so the request is queued or refused. (HSETNX adds nothing if we

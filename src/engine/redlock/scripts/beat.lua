@@ -79,8 +79,8 @@ local function one(owner, attempt, window, yield, back)
     return { 'N' }
 end
 
-return each(#KEYS - 1, function(i)
-    n.key, n.wkey, n.qkey = KEYS[i + 1], KEYS[i + 1] .. ':w', KEYS[i + 1] .. ':q'
+return each((#KEYS - 1) / 3, function(i)
+    n.key, n.wkey, n.qkey = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
     local at = 5 * i - 2
     n.id = ARGV[at]
     local reply = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1, ARGV[at + 4] % 4 >= 2)

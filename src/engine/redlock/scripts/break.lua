@@ -8,7 +8,7 @@
 -- include: state
 -- include: common
 
-n.key, n.wkey, n.qkey, n.id = KEYS[2], KEYS[2] .. ':w', KEYS[2] .. ':q', ARGV[1]
+n.key, n.wkey, n.qkey, n.id = KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local owner, attempt, tomb_ms = ARGV[2], ARGV[3] + 0, ARGV[4] + 0
 n.join(call('HGET', ckey, 'm'))
 node.proposal = ARGV[5] + 0

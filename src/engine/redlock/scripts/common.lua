@@ -77,11 +77,12 @@ function n.raise(tokens)
     return c
 end
 
--- Does nothing of the name of this field count any more? (Then a lease in it has no second field, or is dead.)
+-- Does nothing of the name of this field count any more? (Then a lease in it has no second field, or is dead.) The key of another
+-- name than the call's is not declared: where the server refuses that, the name counts.
 function n.ended(name, field)
     if #field == FREE_LEN then return true end
     if #field > FULL_LEN then return not n.lives(field) end
-    return call('EXISTS', sub(ckey, 1, -8) .. '{' .. string.gsub(sub(name, 2), '[%%{}]', ESCAPED) .. '}') == 0
+    return redis.pcall('EXISTS', sub(ckey, 1, -8) .. '{' .. string.gsub(sub(name, 2), '[%%{}]', ESCAPED) .. '}') == 0
 end
 
 -- Write the field of the counter. One that gets a field of its own pays for it: two others are looked at, and go if

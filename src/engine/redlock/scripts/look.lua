@@ -13,7 +13,7 @@
 -- include: state
 -- include: common
 
-n.key, n.wkey, n.qkey = KEYS[2], KEYS[2] .. ':w', KEYS[2] .. ':q'
+n.key, n.wkey, n.qkey = KEYS[2], KEYS[3], KEYS[4]
 local all, shown, queued = call('HGETALL', n.key), {}, {}
 local home = call('HMGET', ckey, 'm', 'n' .. ARGV[1])
 n.join(home[1])

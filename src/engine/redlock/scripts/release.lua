@@ -14,8 +14,8 @@
 -- include: clock
 -- include: state
 
-local key, owner, attempt, tomb_ms = KEYS[2], ARGV[2], ARGV[3] + 0, ARGV[4] + 0
-local wkey, qkey = key .. ':w', key .. ':q'
+local key, wkey, qkey = KEYS[2], KEYS[3], KEYS[4]
+local owner, attempt, tomb_ms = ARGV[2], ARGV[3] + 0, ARGV[4] + 0
 local home = call('HMGET', ckey, 'm', 'n' .. ARGV[1])
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 

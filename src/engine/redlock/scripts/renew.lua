@@ -31,13 +31,13 @@ end
 local relieved = false
 n.join(call('HGET', ckey, 'm'))
 
-return each(#KEYS - 1, function(i)
+return each((#KEYS - 1) / 3, function(i)
     local at = 7 * i - 6
     local owner, attempt, ttl, current, thread = ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] + 0,
         ARGV[at + 5] + 0
     local before, expected, t = 0, 0, 0
     if ARGV[at + 6] ~= '' then before, expected, t = unpack('<ddd', ARGV[at + 6]) end
-    n.key, n.id = KEYS[i + 1], ARGV[at]
+    n.key, n.id = KEYS[3 * i - 1], ARGV[at]
     local field = call('HGET', ckey, 'n' .. n.id)
     if field and #field > FULL_LEN then -- alone
         if sub(field, 55, 86) ~= owner or unpack('<I4', field, 51) ~= attempt or ttl > node.max_ttl or not n.lives(field) then
@@ -62,7 +62,7 @@ return each(#KEYS - 1, function(i)
     if now > deadline or own ~= attempt or ttl + delay > limit then return 0 end
     local others = false
     if flags % LINGERS >= WATCHED and n.waiters > 0 then
-        n.wkey, n.qkey = n.key .. ':w', n.key .. ':q'
+        n.wkey, n.qkey = KEYS[3 * i], KEYS[3 * i + 1]
         if now > n.wexp then n.forget_queue() end
         others = n.heir() and true
         n.wkey = nil -- (for the next name: see load)
