@@ -29,13 +29,13 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench faults model pictures compat install uninstall deb test-deb examples api abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py interop-curator interop-shedlock bench-peers docs lab-pictures
+.PHONY: help build demo test plain test-fresh lint format bench faults model pictures compat install uninstall deb test-deb examples api abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py interop-curator interop-shedlock bench-peers docs lab-pictures
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
 	@echo 'make build    $(BUILD)/bin/holdfast, $(BUILD)/lib/libholdfast.so, $(BUILD)/lib/holdfast/*.so'
 	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
-	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
+	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run; make plain: only the one without them'
 	@echo 'make test-bindings   all languages: their own tests, and all of them on one lock (LANGUAGES="go rust": only these; together: all on one lock)'
 	@echo 'make fuzz     every decoder under libFuzzer, SECONDS=60 for each (FUZZ="url resp": only these)'
 	@echo 'make interop-npm, interop-redisson, interop-redsync, interop-redlock-py, interop-curator, interop-shedlock   with real clients, which are fetched'
@@ -50,6 +50,7 @@ help:
 	@echo 'make pictures docs/terminal.svg, from a real run'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
 	@echo 'make deb      Debian packages, in build-deb; make test-deb tries them in a clean Debian root (KEEP=1: those that are there)'
+	@echo 'make test-fresh   make demo and make test in new roots of Debian and Ubuntu that have only make and git; needs root, most of an hour (FRESH="trixie arm64": only these; FRESH_LABELS="unit|cli": not all tests)'
 	@echo 'make examples $(BUILD)/bin/examples; those that are installed build against what is installed'
 	@echo 'make api      the manual pages of the C interface and docs/api, from the headers and man/api'
 	@echo 'make abi-record   after a deliberate change of the public interface'
@@ -73,6 +74,12 @@ test:
 	@$(call configure,build-tsan,$(with_tsan))
 	@$(call compile,build-tsan)
 	@tools/run-tests.sh "plain:$(BUILD):$(TEST_LABELS)" "asan:build-asan:$(ASAN_LABELS)" "tsan:build-tsan:$(TSAN_LABELS)"
+
+plain:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),$(with_prefix))
+	@$(call compile,$(BUILD))
+	@tools/run-tests.sh "plain:$(BUILD):$(TEST_LABELS)"
 
 asan:
 	@tools/packages.sh test
@@ -190,9 +197,14 @@ test-deb:
 	@[ -n '$(KEEP)' ] || tools/deb.sh build-deb
 	@test/install/deb.sh build-deb
 
+# What a newcomer types first, in new roots, which build-fresh keeps: bookworm trixie noble arm64, or those of FRESH.
+test-fresh:
+	@tools/packages.sh test-fresh
+	@FRESH_LABELS='$(FRESH_LABELS)' nice test/install/fresh.sh build-fresh $(FRESH)
+
 # man/man3 and docs/api, after a change of a public header or of man/api. They are committed.
 api:
 	@python3 -B tools/api/main.py
 
 clean:
-	rm -rf '$(BUILD)' build-deb build-asan build-tsan build-fuzz build-clang build-gcc
+	rm -rf '$(BUILD)' build-deb build-fresh build-asan build-tsan build-fuzz build-clang build-gcc

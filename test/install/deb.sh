@@ -9,6 +9,8 @@
 set -u
 
 source=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck disable=SC1091 # a file beside this one
+. "$source/test/install/root.sh"
 folder=$(cd "$1" && pwd)
 cache=$folder/root
 packages="bash-completion binutils ca-certificates gcc libc6-dev make man-db pkgconf python3-minimal python3 systemd"
@@ -21,15 +23,9 @@ if [ "${2:-}" != inside ]; then
     # shellcheck source=/dev/null
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     base=$cache/$release-$(echo "$packages" | cksum | cut -d ' ' -f 1).tar
-    mkdir -p "$cache/archives/partial"
     if [ ! -f "$base" ]; then
-        echo "making a clean Debian root ($release)"
         rm -f "$cache"/*.tar
-        if ! mmdebstrap --variant=apt --format=tar --skip=cleanup/apt/lists --include="${packages// /,}" "$release" "$base.new" >"$cache/mmdebstrap.log" 2>&1; then
-            tail -n 20 "$cache/mmdebstrap.log" >&2
-            exit 1
-        fi
-        mv "$base.new" "$base"
+        make_root "$base" "$release" "${packages// /,}" --skip=cleanup/apt/lists || exit 1
     fi
     map=()
     [ "$(id -u)" -eq 0 ] || map=(--map-root-user --map-auto)
@@ -43,20 +39,12 @@ gone() {
 }
 trap gone EXIT
 [ -z "${KEEP_ROOT:-}" ] || echo "root: $root"
-mount --make-rprivate /
-tar -x --numeric-owner -C "$root" --exclude='./dev/*' -f "$ROOT_TAR" || exit 1
+unpack_root "$root" "$ROOT_TAR" "$cache/archives" || exit 1
 mkdir -p "$root/debs"
-mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --bind "$cache/archives" "$root/var/cache/apt/archives" || exit 1
 mount -t tmpfs tmpfs "$root/debs"
 cp "$folder"/*.deb "$root/debs"
 (cd "$root/debs" && dpkg-scanpackages -m . >Packages 2>/dev/null)
 printf 'deb [trusted=yes] file:/debs ./\n' >"$root/etc/apt/sources.list.d/holdfast.list"
-printf 'APT::Keep-Downloaded-Packages "true";\nAPT::Sandbox::User "root";\n' >"$root/etc/apt/apt.conf.d/99test"
-# No service is started in a root that has no init.
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
-chmod 755 "$root" "$root/usr/sbin/policy-rc.d"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-
 in_root() { chroot "$root" /usr/bin/env -i LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root bash -c "$1"; }
 as() { chroot "$root" runuser -l "$1" -c "export LC_ALL=C.UTF-8; $2"; }
 in_root 'for user in ada ben eve; do useradd -m -s /bin/bash $user || exit; done' || exit 1
@@ -64,30 +52,7 @@ in_root "apt-get -qq update -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/hold
 
 # ---- checks ------------------------------------------------------------------------------------------
 
-passed=0 failed=0
 log=$root/test.log
-# check WHAT COMMAND...: the command's output is shown if it fails.
-check() {
-    local what=$1
-    shift
-    if "$@" >"$log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok   $what"
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        sed 's/^/     | /' "$log"
-    fi
-}
-# says TEXT COMMAND...: its output has the text, whatever its status.
-says() {
-    local text=$1 output
-    shift
-    output=$("$@" 2>&1)
-    echo "$output"
-    [[ $output == *"$text"* ]]
-}
-not() { ! "$@"; }
 install() { in_root "apt-get install -y --no-install-recommends $1"; }
 
 # Everything but what apt, dpkg and the caches write for themselves.
@@ -330,4 +295,4 @@ left() {
 check "nothing is left, and nothing else is gone" not left
 
 echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+[ "$failed" -eq 0 ]
