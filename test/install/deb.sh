@@ -89,10 +89,10 @@ count = 0
 for path in sys.argv[1:]:
     text = open(path, encoding='utf-8').read()
     for block in re.findall(r'^```yaml\n(.*?)^```', text, re.M | re.S) if path.endswith('.md') else [text]:
-        found = yaml.load(block, Strict)
         count += 1
-        if path.endswith('kubernetes.md'):
-            assert {'apiVersion', 'kind', 'metadata'} <= set(found), block
+        for found in yaml.load_all(block, Strict):
+            if path.endswith('kubernetes.md'):
+                assert {'apiVersion', 'kind', 'metadata'} <= set(found), block
 print(count)
 assert count >= 6
 END
