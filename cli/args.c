@@ -250,6 +250,10 @@ static const char *option_elsewhere(const struct cli *cli, const char *name)
         { "follow", WATCH_INSTEAD },
     };
 
+    if (strcmp(name, "V") == 0)
+        return "--version";
+    if (cli->verb && strcmp(cli->verb->name, "serve") == 0 && strcmp(name, "port") == 0)
+        return "--listen ADDRESS:PORT";
     if (!cli->verb || cli->verb->operand == OPERAND_COMMAND)
         return NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

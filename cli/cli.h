@@ -43,6 +43,8 @@ enum {
 
 /* The exit code of a library status; the one table of them is in exit.c. */
 int exit_of(hf_status status);
+/* "75": what it means; NULL: no exit code of ours. */
+const char *exit_meaning(const char *number);
 
 /* ---- the command line ------------------------------------------------------ */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps a status of the library to an exit code. */
+/* Exit codes: that of each status of the library, and what they mean. */
 #include "cli.h"
+
+#include <string.h>
 
 int exit_of(hf_status status)
 {
@@ -52,4 +54,30 @@ int exit_of(hf_status status)
         break;
     }
     return EXIT_INTERNAL;
+}
+
+const char *exit_meaning(const char *number)
+{
+    static const struct {
+        const char *number, *meaning;
+    } codes[] = {
+        { "0", "done" },
+        { "64", "wrong usage; nothing was acquired" },
+        { "65", "the name is in use as another kind of lock, or a number leaves its range" },
+        { "66", "standard input, or a file, could not be read" },
+        { "69", "the store was not reached, is full or damaged, or the outcome is unknown" },
+        { "70", "an internal error" },
+        { "74", "standard output could not be written" },
+        { "75", "not acquired: busy, or timed out" },
+        { "76", "the lock was lost; run has ended the command" },
+        { "77", "the store refused this user" },
+        { "78", "the configuration or the URL is wrong, or the store cannot do this" },
+        { "126", "the command cannot be executed" },
+        { "127", "the command was not found" },
+    };
+
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (strcmp(codes[i].number, number) == 0)
+            return codes[i].meaning;
+    return NULL;
 }

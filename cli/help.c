@@ -177,7 +177,13 @@ int verb_help(struct cli *cli)
     const struct verb *verb = NULL;
 
     if (cli->args.name) {
+        const char *meaning = exit_meaning(cli->args.name);
+
         verb = verb_find(cli->args.name);
+        if (!verb && meaning) {
+            printf("exit status %s: %s (man holdfast: EXIT STATUS)\n", cli->args.name, meaning);
+            return out_finish(cli);
+        }
         if (!verb)
             return usage_error(cli, "no such verb: '%s'", shown(cli->args.name));
     }

@@ -127,13 +127,35 @@ static int open_directory(const char *path, int *ret_fd)
     return EXIT_FINE;
 }
 
+/* A file that has another name elsewhere would be opened to the group there, too. */
+static int refuse_links(int dir, const char *path)
+{
+    struct dirent *entry;
+    DIR *list = opendir(path);
+    int code = list ? EXIT_FINE : failed(path);
+
+    while (list && code == EXIT_FINE && (entry = readdir(list))) {
+        struct stat st;
+
+        if (fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) ||
+            st.st_nlink == 1)
+            continue;
+        say_error("%s/%s has another name, too (a hard link): nothing was changed", shown(path),
+                  shown(entry->d_name));
+        code = EXIT_DENIED;
+    }
+    if (list)
+        closedir(list);
+    return code;
+}
+
 /* The files first: a user that may enter the directory must not meet one with the old rights. */
 static int set_modes(int dir, const char *path, gid_t gid)
 {
     bool group = gid != NO_GROUP;
     struct dirent *entry;
-    DIR *list = opendir(path);
-    int code = EXIT_FINE;
+    int code = refuse_links(dir, path);
+    DIR *list = code == EXIT_FINE ? opendir(path) : NULL;
 
     while (list && code == EXIT_FINE && (entry = readdir(list))) {
         struct stat st;
@@ -142,6 +164,11 @@ static int set_modes(int dir, const char *path, gid_t gid)
         if (fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
             continue;
         fd = openat(dir, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_nlink != 1)) { /* since we looked */
+            close(fd);
+            errno = EPERM;
+            fd = -1;
+        }
         if (fd < 0 || (group && fchown(fd, (uid_t)-1, gid) != 0) ||
             fchmod(fd, group ? 0660 : 0600) != 0)
             code = failed(entry->d_name);

@@ -109,6 +109,8 @@ static const char *parse_rate(const char *text, hf_limit_request *limit)
     if (wrong)
         return "is not a rate: the number before the slash must be from 1 to 1000000000";
     limit->rate = (uint32_t)rate;
+    if (slash[1] < '0' || slash[1] > '9') /* "10/min" */
+        return "is not a rate: N/D, as in 10/1m for ten a minute";
     wrong = hfi_parse_duration(slash + 1, &limit->per_ms);
     return wrong ? wrong : limit->per_ms == 0 ? "must not be for 0" : NULL;
 }

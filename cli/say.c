@@ -142,7 +142,9 @@ int usage_error(const struct cli *cli, const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
 
-    if (cli->verb)
+    if (cli->verb && strcmp(cli->verb->name, "help") == 0)
+        say_error("%s: %s\nTry 'holdfast help'.", cli->verb->name, text);
+    else if (cli->verb)
         say_error("%s: %s\nTry 'holdfast help %s'.", cli->verb->name, text, cli->verb->name);
     else
         say_error("%s\nTry 'holdfast help', or run a command: holdfast run NAME -- COMMAND", text);

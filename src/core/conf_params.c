@@ -82,11 +82,16 @@ static hf_status read_duration(struct hfi_conf *conf, const struct hfi_param *ro
 {
     int64_t ms = row->value;
     const char *wrong = text ? hfi_parse_duration(text, &ms) : NULL;
+    char why[60], limit[24];
 
-    if (!wrong && text && ms < row->least)
-        wrong = "is too short";
-    if (!wrong && text && ms > row->most)
-        wrong = "is too long";
+    if (!wrong && text && (ms < row->least || ms > row->most)) {
+        bool is_short = ms < row->least;
+
+        snprintf(why, sizeof why, "is too %s: at %s %s", is_short ? "short" : "long",
+                 is_short ? "least" : "most",
+                 hfi_format_duration(is_short ? row->least : row->most, limit, sizeof limit));
+        wrong = why;
+    }
     if (wrong)
         return hfi_conf_refuse(conf, row->name, wrong, err);
     store(target, row, &ms, sizeof ms);

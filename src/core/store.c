@@ -113,6 +113,11 @@ static hf_status open_place(const struct hfi_place *place, const hf_open_options
         return status;
 
     status = hfi_registry_find(url.scheme, &engine, err);
+    if (status == HF_CONFIG && *url.rest && strspn(url.rest, "0123456789") == strlen(url.rest))
+        (void)hfi_error_wrap(err,
+                             "%s:%s is a host and a port; a URL names the engine first, like "
+                             "redis://%s:%s",
+                             url.scheme, url.rest, url.scheme, url.rest);
     if (status == HF_OK)
         status = read_url(&url, engine, &own, &conf, err);
     if (status == HF_OK && !(store = hfi_slot_take(&hfi_stores)))
@@ -145,7 +150,10 @@ static void wrap_url(struct hfi_url *url, hf_error *err)
 {
     char *shown = hfi_url_redacted(url);
 
-    hfi_error_wrap(err, "open %s", shown ? shown : url->scheme);
+    if (shown && strcmp(shown, "file:") == 0)
+        hfi_error_wrap(err, "open the default store");
+    else
+        hfi_error_wrap(err, "open %s", shown ? shown : url->scheme);
     hfi_free(shown);
 }
 

@@ -10,6 +10,17 @@ refused() { # CODE TEXT COMMAND...: refused, and the command was not started
     [[ ! -e started ]]
 }
 
+@test "habits of other programs, and an exit code that somebody wonders about" {
+    refused 64 "unknown option '-V'; did you mean '--version'?" holdfast -V
+    refused 64 "unknown option '-V'; did you mean '--version'?" holdfast ls -V
+    refused 64 "unknown option '--port'; did you mean '--listen ADDRESS:PORT'?" holdfast serve --port 80
+    refused 64 "--rate '10/min' is not a rate: N/D, as in 10/1m" holdfast limit x --rate 10/min
+    exits 0 holdfast help 75
+    says "exit status 75: not acquired"
+    exits 64 holdfast help 42
+    says "Try 'holdfast help'."
+}
+
 @test "durations: zero, negative, without a unit, too long, no number" {
     refused 64 "-w '0s' must not be 0" holdfast run x -w 0s
     refused 64 "-w '-5s' must not be negative" holdfast run x -w -5s

@@ -116,6 +116,19 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     holdfast doctor | grep "shared by user root and the members of group $group"
 }
 
+@test "init --group: a file that has another name is not opened to the group" {
+    need_root
+    holdfast -q init mine
+    : >elsewhere
+    chmod 600 elsewhere
+    ln elsewhere mine/more
+    exits 77 holdfast init --group "$(getent group 12 | cut -d: -f1)" mine
+    says "mine/more has another name, too (a hard link): nothing was changed"
+    [[ $(stat -c '%a %g' elsewhere) == "600 0" && $(stat -c '%a %g' mine/store) == "600 0" && $(stat -c %a mine) == 700 ]]
+    rm mine/more
+    exits 0 holdfast init --group "$(getent group 12 | cut -d: -f1)" mine
+}
+
 @test "init: what is no store's directory is left alone" {
     mkdir full open
     : >full/file

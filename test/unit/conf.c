@@ -5,6 +5,8 @@
  */
 #include "unit.h"
 
+#include "util/text.h"
+
 #include "core/conf.h"
 #include "core/registry.h"
 
@@ -237,7 +239,7 @@ static void refused_param(const struct hfi_form *form, const char *user, const c
 
 static void bad_params_of(const struct hfi_engine *engine, const struct hfi_form *form)
 {
-    char param[100];
+    char param[100], limit[24], why[60];
 
     refused_param(form, "", "unheard=of", HF_CONFIG, "is not known");
     refused_param(form, "", "cohort=x", HF_CONFIG, "is not a number");
@@ -256,7 +258,9 @@ static void bad_params_of(const struct hfi_engine *engine, const struct hfi_form
             refused_param(form, "", param, HF_CONFIG, "needs a unit: ms, s, m, h or d");
             if (row->least > 0) {
                 snprintf(param, sizeof param, "%s=0ms", row->name);
-                refused_param(form, "", param, HF_CONFIG, "is too short");
+                hfi_format_duration(row->least, limit, sizeof limit);
+                snprintf(why, sizeof why, "is too short: at least %s", limit);
+                refused_param(form, "", param, HF_CONFIG, why);
             }
             break;
         case HFI_PARAM_REFUSED:

@@ -138,6 +138,9 @@ static void mistakes_are_named_without_secrets(void **state)
     write_config("[profile a]\nurl = file:/x\n");
     refuses("b", "no profile 'b' in ");
     refuses("localhost", "redis://localhost");
+    refuses("localhost:6379", "like redis://localhost:6379");
+    refuses("file:/x?deadlock_check=1d", "is too long: at most 1h");
+    refuses("file:/x?cohort=1000000", "cohort");
     write_config("[profile a]\nurl = redis://h:1\npassword_env = NOSUCH\n");
     refuses("a", "the environment has no variable 'NOSUCH'");
     setenv("HOLDFAST_CONFIG", "/nosuch/config", 1);
