@@ -534,6 +534,12 @@ export interface Limit {
   set(): Promise<LimitState>;
 }
 
+/** Of a participant of a latch or barrier. */
+export interface PartyOptions {
+  /** The ttl of its lease, in ms: the others notice its death after that time. Default: that of the store. */
+  ttl?: number | undefined;
+}
+
 /** It opens when each of its participants has counted down. */
 export interface Latch {
   readonly name: Name;
@@ -541,7 +547,7 @@ export interface Latch {
   /** How many are missing then. */
   countDown(who: string): Promise<number>;
   /** A participant that joins and ends before it has counted down breaks the latch. */
-  join(who: string, options?: WaitOptions): Promise<Lease>;
+  join(who: string, options?: WaitOptions & PartyOptions): Promise<Lease>;
   wait(options?: WaitOptions): Promise<void>;
   get(): Promise<{ count: number; left: number }>;
   delete(): Promise<void>;
@@ -551,9 +557,9 @@ export interface Latch {
 export interface Barrier {
   readonly name: Name;
   readonly parties: number;
-  wait(options?: WaitOptions & { who?: string | undefined }): Promise<void>;
+  wait(options?: WaitOptions & PartyOptions & { who?: string | undefined }): Promise<void>;
   /** A double barrier: enter together, leave together. */
-  enter(options?: WaitOptions & { who?: string | undefined }): Promise<Party>;
+  enter(options?: WaitOptions & PartyOptions & { who?: string | undefined }): Promise<Party>;
 }
 
 /** A place inside a double barrier. */

@@ -17,6 +17,11 @@ function waits({ wait, signal } = {}) {
   return [options.waiting(wait), options.signalOf({ signal })];
 }
 
+/** The ttl of the lease of a participant; 0: the default. */
+function ttlOf({ ttl } = {}) {
+  return options.duration(ttl, 'ttl');
+}
+
 /** Settle with null for the statuses that say "nothing there". */
 function orNull(...statuses) {
   return (core, call, status, value, code, text) => {
@@ -247,12 +252,12 @@ class Latch {
 
   async join(who, opts) {
     const [wait, signal] = waits(opts);
-    return this._core.call(native.latchJoin, [this.name, who, 0, wait], settleGrant, signal, silentGrant(this.name, Lease));
+    return this._core.call(native.latchJoin, [this.name, who, 0, wait, ttlOf(opts)], settleGrant, signal, silentGrant(this.name, Lease));
   }
 
   async wait(opts) {
     const [wait, signal] = waits(opts);
-    await this._core.call(native.latchWait, [this.name, undefined, 0, wait], undefined, signal);
+    await this._core.call(native.latchWait, [this.name, undefined, 0, wait, 0], undefined, signal);
   }
 
   async get() {
@@ -281,13 +286,13 @@ class Barrier {
 
   async wait({ who, ...opts } = {}) {
     const [wait, signal] = waits(opts);
-    await this._core.call(native.barrierWait, [this.name, who, this.parties, wait], undefined, signal);
+    await this._core.call(native.barrierWait, [this.name, who, this.parties, wait, ttlOf(opts)], undefined, signal);
   }
 
   async enter({ who, ...opts } = {}) {
     const [wait, signal] = waits(opts);
     const context = silentGrant(this.name, Party);
-    return this._core.call(native.barrierEnter, [this.name, who, this.parties, wait], settleGrant, signal, context);
+    return this._core.call(native.barrierEnter, [this.name, who, this.parties, wait, ttlOf(opts)], settleGrant, signal, context);
   }
 }
 

@@ -233,7 +233,7 @@ static hf_status begin_limit_set(struct args *args, napi_value *value)
 
 /* ---- latches and barriers --------------------------------------------------------------------------- */
 
-/* name, who, parties, wait */
+/* name, who, parties, wait, ttl */
 static hf_party_request party_request(struct args *args, napi_value *value)
 {
     hf_party_request request = HF_PARTY_REQUEST_INIT;
@@ -244,6 +244,7 @@ static hf_party_request party_request(struct args *args, napi_value *value)
     request.who = args_text(args, value[1], "who");
     request.parties = (uint32_t)args_int(args, value[2]);
     request.wait_ms = args_int(args, value[3]);
+    request.ttl_ms = args_int(args, value[4]);
     return request;
 }
 

@@ -151,6 +151,10 @@ test('barriers', () =>
     const barrier = store.barrier('barrier', 3);
     await Promise.all(['a', 'b', 'c'].map((who) => barrier.wait({ who })));
     assert.equal((await failure(barrier.wait({ wait: 10 }))).status, 'TIMEOUT');
+    assert.equal((await failure(barrier.wait({ ttl: 1 }))).status, 'INVALID');
+    const only = await store.barrier('alone', 1).enter({ ttl: 6000 });
+    assert.ok(only.remaining <= 6000);
+    await only.leave();
     const double = store.barrier('double', 2);
     const parties = await Promise.all([double.enter(), double.enter()]);
     assert.ok(parties[0] instanceof holdfast.Party && parties[0] instanceof holdfast.Lease);

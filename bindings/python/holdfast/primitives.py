@@ -292,14 +292,17 @@ class Latch(_Named):
         """As count_down()."""
         return int(await self._run(c.LATCH_COUNT_DOWN, who))
 
-    def join(self, who: str, wait: Wait = None, cancel: Cancel = None) -> Lease:
-        """Begin to work as ``who``: if the lease ends before it has counted down, the latch is broken."""
-        lease: Lease = self._call(c.LATCH_JOIN, who, 0, wait_to_ms(wait), cancel=cancel)
+    def join(
+        self, who: str, wait: Wait = None, cancel: Cancel = None, ttl: Optional[Duration] = None
+    ) -> Lease:
+        """Begin to work as ``who``: if the lease ends before it has counted down, the latch is broken.
+        ``ttl`` of the lease: the others notice a death after that time."""
+        lease: Lease = self._call(c.LATCH_JOIN, who, 0, wait_to_ms(wait), or_zero(ttl), cancel=cancel)
         return lease
 
-    async def join_async(self, who: str, wait: Wait = None) -> Lease:
+    async def join_async(self, who: str, wait: Wait = None, ttl: Optional[Duration] = None) -> Lease:
         """As join()."""
-        lease: Lease = await self._run(c.LATCH_JOIN, who, 0, wait_to_ms(wait))
+        lease: Lease = await self._run(c.LATCH_JOIN, who, 0, wait_to_ms(wait), or_zero(ttl))
         return lease
 
     def wait(self, wait: Wait = None, cancel: Cancel = None) -> None:
@@ -336,22 +339,31 @@ class Barrier(_Named):
         super().__init__(store, name)
         self.parties = parties
 
-    def wait(self, wait: Wait = None, who: Optional[str] = None, cancel: Cancel = None) -> None:
-        """Come, and wait for the others. ``Timeout``: we have not come, and the others go on waiting."""
-        self._call(c.BARRIER_WAIT, who, self.parties, wait_to_ms(wait), cancel=cancel)
+    def wait(
+        self, wait: Wait = None, who: Optional[str] = None, cancel: Cancel = None, ttl: Optional[Duration] = None
+    ) -> None:
+        """Come, and wait for the others. ``Timeout``: we have not come, and the others go on waiting.
+        ``ttl`` of the lease of this participant: the others notice its death after that time."""
+        self._call(c.BARRIER_WAIT, who, self.parties, wait_to_ms(wait), or_zero(ttl), cancel=cancel)
 
-    async def wait_async(self, wait: Wait = None, who: Optional[str] = None) -> None:
+    async def wait_async(
+        self, wait: Wait = None, who: Optional[str] = None, ttl: Optional[Duration] = None
+    ) -> None:
         """As wait()."""
-        await self._run(c.BARRIER_WAIT, who, self.parties, wait_to_ms(wait))
+        await self._run(c.BARRIER_WAIT, who, self.parties, wait_to_ms(wait), or_zero(ttl))
 
-    def enter(self, wait: Wait = None, who: Optional[str] = None, cancel: Cancel = None) -> Lease:
-        """A double barrier: enter together; ``leave()`` ends the lease."""
-        lease: Lease = self._call(c.BARRIER_ENTER, who, self.parties, wait_to_ms(wait), cancel=cancel)
+    def enter(
+        self, wait: Wait = None, who: Optional[str] = None, cancel: Cancel = None, ttl: Optional[Duration] = None
+    ) -> Lease:
+        """A double barrier: enter together; ``leave()`` ends the lease. ``ttl``: as for wait()."""
+        lease: Lease = self._call(c.BARRIER_ENTER, who, self.parties, wait_to_ms(wait), or_zero(ttl), cancel=cancel)
         return lease
 
-    async def enter_async(self, wait: Wait = None, who: Optional[str] = None) -> Lease:
+    async def enter_async(
+        self, wait: Wait = None, who: Optional[str] = None, ttl: Optional[Duration] = None
+    ) -> Lease:
         """As enter()."""
-        lease: Lease = await self._run(c.BARRIER_ENTER, who, self.parties, wait_to_ms(wait))
+        lease: Lease = await self._run(c.BARRIER_ENTER, who, self.parties, wait_to_ms(wait), or_zero(ttl))
         return lease
 
     def leave(self, party: Lease, wait: Wait = None, cancel: Cancel = None) -> None:

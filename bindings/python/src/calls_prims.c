@@ -104,11 +104,11 @@ static int read_who(struct call *c)
 {
     return PyArg_ParseTuple(c->args, "O&O&", read_name, &c->name, read_text, &c->text);
 }
-/* (name, who, parties, wait_ms) */
+/* (name, who, parties, wait_ms, ttl_ms = 0) */
 static int read_party(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&O&L", read_name, &c->name, read_text, &c->text, read_u32,
-                            &c->count, &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&O&O&L|L", read_name, &c->name, read_text, &c->text,
+                            read_u32, &c->count, &c->wait_ms, &c->ttl_ms);
 }
 static int read_wait(struct call *c)
 {
@@ -267,6 +267,7 @@ static const hf_party_request *party_of(struct call *c, hf_party_request *reques
     request->who = c->text;
     request->parties = c->count;
     request->wait_ms = c->wait_ms;
+    request->ttl_ms = c->ttl_ms;
     request->cancel = c->cancel;
     return request;
 }

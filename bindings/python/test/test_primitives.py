@@ -143,6 +143,12 @@ class Together(StoreTest):
             thread.end()
         with self.assertRaises(holdfast.Timeout):
             barrier.wait(0.01)
+        with self.assertRaises(holdfast.Invalid):
+            barrier.wait(LONG, ttl=0.001)
+        alone = self.store.barrier("alone", 1)
+        party = alone.enter(LONG, ttl=6)
+        self.assertLessEqual(party.remaining, 6)
+        alone.leave(party, LONG)
         pair = self.store.barrier("double", 2)
 
         def work() -> None:
