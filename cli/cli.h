@@ -149,6 +149,8 @@ const char *shown(const char *text);
 
 /* Has everything been written? EXIT_FINE, or EXIT_OUTPUT after a message. */
 int out_finish(const struct cli *cli);
+/* A write has failed: out_finish() will say why. */
+void out_failed(int error);
 /* Is our output still read? Waits at most wait_ms for the end of its reader. In a pipeline we end when the reader does: that is no
  * error. */
 bool out_is_read(int wait_ms);

@@ -5,6 +5,7 @@
 #include "util/json.h"
 #include "util/text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,10 +151,9 @@ void json_print(json_t *json, bool indent)
 {
     char *text = hfi_json_escape(json_dumps(json, (indent ? JSON_INDENT(2) : JSON_COMPACT)));
 
-    /* A failed write shows in ferror(stdout), which out_finish() asks. */
-    if (text)
-        puts(text);
-    else
+    if (text && puts(text) == EOF)
+        out_failed(errno); /* out_finish() asks */
+    else if (!text)
         must_alloc(SIZE_MAX); /* says so, and ends */
     free(text);
     json_decref(json);

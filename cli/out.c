@@ -14,6 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+static int failed; /* errno of a write that failed before out_finish() */
+
+void out_failed(int error)
+{
+    failed = error;
+}
+
 int out_finish(const struct cli *cli)
 {
     int error = 0;
@@ -25,7 +32,7 @@ int out_finish(const struct cli *cli)
 
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout))
-        error = errno ? errno : EIO;
+        error = errno ? errno : failed ? failed : EIO;
     if (!error)
         return EXIT_FINE;
 
