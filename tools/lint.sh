@@ -26,6 +26,7 @@ step_layout() {
     files '*.c' '*.h' | xargs -r clang-format --dry-run --Werror --ferror-limit=3
     local formatted=$?
     # A declaration whose comment does not fit behind it is torn apart: type, line break, name. The comment goes above.
+    # shellcheck disable=SC2016 # $ is awk's
     files '*.c' '*.h' | xargs -r awk '
         torn && /^ +\**[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?( = [^;]*)?(, \**[A-Za-z_][A-Za-z0-9_]*)*;[ \t]*(\/\*|$)/ && match($0, /[^ ]/) > torn {
             print FILENAME ":" FNR - 1 ": a declaration is torn apart by its comment: put it above"; found = 1 }
