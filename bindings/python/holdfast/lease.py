@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Optional, Type
 
 from . import _holdfast
+from ._habits import no_attribute
 from ._loop import run
 from .types import Duration, Kind, LeaseInfo, Name, State, Wait, or_zero, to_seconds, wait_to_ms
 
@@ -28,6 +29,11 @@ class Lease(_holdfast.Lease):
 
         @property
         def store(self) -> "Store": ...
+
+    else:
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name)
 
     @property
     def state(self) -> State:

@@ -10,9 +10,10 @@ import functools
 import inspect
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, Sequence, Tuple, Type, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, NoReturn, Optional, Sequence, Tuple, Type, TypeVar, Union, cast
 
 from . import _holdfast
+from ._habits import no_attribute, unknown, unknown_to_acquire
 from ._loop import run, scope_of_task
 from .errors import Busy
 from .lease import Lease, leave, leave_async
@@ -78,6 +79,11 @@ class Acquirer(Generic[T]):
 
     # What is the same.
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name)
+
     def _ms(self, wait: WaitOrDefault) -> int:
         return self._wait_ms if isinstance(wait, Default) else wait_to_ms(wait)
 
@@ -88,14 +94,18 @@ class Acquirer(Generic[T]):
         requests = self._requests(asyncio.get_running_loop())
         return self._took(await run(self._store, self._which, self._store, requests, wait_ms, scope_of_task()))
 
-    def acquire(self, wait: WaitOrDefault = DEFAULT) -> T:
+    def acquire(self, wait: WaitOrDefault = DEFAULT, **more: NoReturn) -> T:
         """Acquire it. ``wait``: as of the object. ``Busy`` (wait 0), ``Timeout``, ``Cancelled``, ``Deadlock``, ..."""
+        if more:
+            raise unknown_to_acquire(more)
         held = self._acquire(self._ms(wait))
         self._mark(held)
         return held
 
-    async def acquire_async(self, wait: WaitOrDefault = DEFAULT) -> T:
+    async def acquire_async(self, wait: WaitOrDefault = DEFAULT, **more: NoReturn) -> T:
         """As acquire(). If the task is cancelled, nothing is held."""
+        if more:
+            raise unknown_to_acquire(more)
         return await self._acquire_async(self._ms(wait))
 
     def try_acquire(self) -> Optional[T]:
@@ -199,9 +209,9 @@ class Lock(Acquirer[Lease]):
         if on_event is not None and not callable(on_event):
             raise TypeError(f"on_event must be callable, not {on_event!r}")
         self._on_event = on_event
-        unknown = set(flags) - set(FLAGS)
-        if unknown:
-            raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
+        more = set(flags) - set(FLAGS)
+        if more:
+            raise unknown(more)
         self._options: Dict[str, Any] = {
             "name": name, "kind": int(kind), "capacity": capacity, "permits": permits,
             "flags": sum(FLAGS[flag] for flag, on in flags.items() if on), "ttl_ms": or_zero(ttl),
@@ -223,8 +233,10 @@ class Lock(Acquirer[Lease]):
     def _mark(self, held: Lease) -> None:
         held._taken = True
 
-    def acquire(self, wait: WaitOrDefault = DEFAULT) -> Lease:
+    def acquire(self, wait: WaitOrDefault = DEFAULT, **more: NoReturn) -> Lease:
         """Acquire it. ``wait``: as of the object. ``Busy`` (wait 0), ``Timeout``, ``Cancelled``, ``Deadlock``, ..."""
+        if more:
+            raise unknown_to_acquire(more)
         # What Acquirer does, without its steps: this is the call that programs make in a loop.
         ms = self._wait_ms if wait is DEFAULT else self._ms(wait)
         held: Lease = _holdfast.call(_holdfast.ACQUIRE, self._store, self._cancel, self._as_tuple, ms, 0)

@@ -3,9 +3,10 @@
 
 import asyncio
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Sequence, Tuple, Type, Union
 
 from . import _holdfast
+from ._habits import unknown
 from ._loop import Drivers, run
 from .errors import Forked
 from .lease import Lease
@@ -100,7 +101,7 @@ class Store(_holdfast.Store):
              scope: int = 0, session: Optional[str] = None, on_event: Optional[OnEvent] = None,
              cancel: Optional[_holdfast.Cancel] = None, barge: bool = False, reentrant: bool = False,
              no_renew: bool = False, detached: bool = False, strict: bool = False, no_deadlock_check: bool = False,
-             watch: bool = False) -> Lock:
+             watch: bool = False, **more: NoReturn) -> Lock:
         """A mutex. Nothing is acquired yet: see Lock.
 
         wait: None for ever, 0 try once. ttl: None is the store's. max_hold: end it after this, whatever happens.
@@ -108,6 +109,8 @@ class Store(_holdfast.Store):
         lock_delay: after an unclean loss the name stays closed this long. linger: how long a released lease may stay with this
         process (None: as the URL says, 0: never). on_event(event, text) hears of AT_RISK, HELD, LOST, and with ``watch`` of
         WANTED, UNWANTED and ASKED, on a thread of the library, or in the event loop that acquired it."""
+        if more:
+            raise unknown(more)
         return Lock(self, name, Kind.MUTEX, wait=wait, ttl=ttl, max_hold=max_hold, min_valid=min_valid, min_hold=min_hold,
                     lock_delay=lock_delay, linger=linger, label=label, scope=scope, session=session, on_event=on_event,
                     cancel=cancel, barge=barge, reentrant=reentrant, no_renew=no_renew, detached=detached, strict=strict,
@@ -140,9 +143,11 @@ class Store(_holdfast.Store):
                   scope: int = 0, session: Optional[str] = None, on_event: Optional[OnEvent] = None,
                   cancel: Optional[_holdfast.Cancel] = None, barge: bool = False, reentrant: bool = False,
                   no_renew: bool = False, detached: bool = False, strict: bool = False, no_deadlock_check: bool = False,
-                  watch: bool = False) -> Lock:
+                  watch: bool = False, **more: NoReturn) -> Lock:
         """``permits`` of a semaphore of ``capacity``. numbered: each permit has a number, ``LeaseInfo.slots``. The rest as of
         lock()."""
+        if more:
+            raise unknown(more)
         return Lock(self, name, Kind.SEMAPHORE, capacity=capacity, permits=permits, wait=wait, ttl=ttl, max_hold=max_hold,
                     min_valid=min_valid, min_hold=min_hold, lock_delay=lock_delay, linger=linger, label=label, scope=scope,
                     session=session, on_event=on_event, cancel=cancel, barge=barge, reentrant=reentrant, no_renew=no_renew,

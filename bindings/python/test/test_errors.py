@@ -16,6 +16,39 @@ from holdfast.types import to_ms, wait_to_ms
 from bed import StoreTest, line_of
 
 
+class Habits(StoreTest):
+    """What programs of redis-py say: the error has the word that is meant."""
+
+    def test_options(self) -> None:
+        for call in (self.store.lock, self.store.shared, self.store.exclusive, self.store.upgradeable, self.store.locked):
+            for option, word in (("timeout", "ttl="), ("blocking_timeout", "wait="), ("blocking", "wait=0"), ("sleep", "event")):
+                with self.assertRaisesRegex(TypeError, f"{option}= .*{word}"):
+                    call("x", **{option: 1})
+        with self.assertRaisesRegex(TypeError, "timeout= .*ttl="):
+            self.store.semaphore("x", 3, timeout=1)  # type: ignore[call-arg, arg-type]
+        with self.assertRaisesRegex(TypeError, "unknown options: nonsense"):
+            self.store.lock("x", nonsense=1)  # type: ignore[call-arg, arg-type]
+        lock = self.store.lock("x")
+        for arguments in ({"blocking": False}, {"blocking_timeout": 1}, {"timeout": 1}):
+            with self.assertRaisesRegex(TypeError, "wait="):
+                lock.acquire(**arguments)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "wait="):
+            self.store.all([lock]).acquire(blocking=False)  # type: ignore[arg-type]
+        self.assertTrue(self.is_free("x"))
+
+    def test_methods(self) -> None:
+        lock = self.store.lock("x")
+        for method, word in (("release", "lease"), ("extend", "renew"), ("locked", "inspect"), ("owned", "lease")):
+            with self.assertRaisesRegex(AttributeError, f"{method}.*{word}"):
+                getattr(lock, method)
+        with self.assertRaisesRegex(AttributeError, "nonsense"):
+            getattr(lock, "nonsense")
+        with lock as lease:
+            with self.assertRaisesRegex(AttributeError, "extend.*renew"):
+                getattr(lease, "extend")
+        self.assertFalse(hasattr(lock, "release"))
+
+
 class Errors(StoreTest):
     def test_statuses_are_those_of_the_library(self) -> None:
         for status in Status:

@@ -39,7 +39,8 @@ public final class Barrier {
     }
 
     /**
-     * Wait until all have come.
+     * Wait until all have come. Unlike with {@code CyclicBarrier}, a participant that gives up (interrupted, or its time is over)
+     * does not break the barrier: the others go on waiting for another one in its place, until their own time is over.
      *
      * @param wait how long to wait; null: for ever
      * @throws InterruptedException if the thread was interrupted

@@ -176,7 +176,8 @@ public final class Store implements AutoCloseable {
     }
 
     /**
-     * Try once, however long the request would wait.
+     * Try once, however long the request would wait. In a try-with-resources: {@code tryAcquire(request).orElse(null)}, which closes
+     * nothing if it is null.
      *
      * @param request the request
      * @return the lease; empty: it is busy

@@ -294,6 +294,23 @@ abstract class LeaseSuite extends Bed {
         store.tryAcquire(Request.mutex(name).strict()).orElseThrow().close();
     }
 
+    /** As the README shows it: null is a resource that is not there. */
+    @Test
+    void aTryWithResources() {
+        String name = name("resource");
+        Lease outer;
+        try (Lease lease = store.tryAcquire(Request.mutex(name)).orElse(null)) {
+            outer = lease;
+            assertTrue(lease.isValid());
+            try (Lease second = store.tryAcquire(Request.mutex(name)).orElse(null)) {
+                assertEquals(null, second);
+            }
+            assertTrue(lease.isValid());
+        }
+        assertFalse(outer.isValid());
+        assertEquals(0, holders(name));
+    }
+
     private long holders(String name) {
         return store.inspect(Name.of(name)).map(entry -> entry.holders().size()).orElse(0);
     }
