@@ -50,8 +50,7 @@ class store
     /// Open the store that the command holdfast uses without -S: that of the variable HOLDFAST_STORE,
     /// else of the "default" of the configuration file, else the user's own embedded store.
     /// store_info::source says which of these it was.
-    explicit store(const open_options &how = {})
-        : store(open(how, std::nothrow).value())
+    explicit store(const open_options &how = {}) : store(open(how, std::nothrow).value())
     {
     }
 
