@@ -41,6 +41,11 @@ export function age(ms) {
   return two(Math.floor(s / 86400), "d", Math.floor((s % 86400) / 3600), "h");
 }
 
+// Where there is little room: from ten minutes on the larger unit alone.
+export function shortAge(ms) {
+  return ms >= 600000 ? age(ms).replace(/^(\d+[a-z]).*$/, "$1") : age(ms);
+}
+
 function two(large, unit, small, small_unit) {
   return small ? `${large}${unit}${small}${small_unit}` : `${large}${unit}`;
 }

@@ -2,7 +2,7 @@
 // Who waits for whom, drawn as SVG: clients are boxes with what they have, arrows go from a waiter to a holder. A circle is red, thick and
 // numbered; everything else is grey and dashed. The panel shows one circle, or the longest queue; the full graph everything up to the fold.
 
-import { age, count, el, plainCut, plainName, shellWord, svg, who, whoText } from "./format.js";
+import { age, count, el, plainCut, plainName, shellWord, shortAge, svg, who, whoText } from "./format.js";
 import { boxWidth, grouped, layers, longestQueue, queue, ring, turned } from "./layout.js";
 import { circleSince, isKnown } from "./store.js";
 import { t } from "./text.js";
@@ -148,7 +148,7 @@ export class Graph {
   label(canvas, place, edge) {
     const lines = [svg("tspan", { x: place.x, y: place.split ? place.y - 8 : place.y - 6 }), svg("tspan", { x: place.x, y: place.split ? place.y + 16 : place.y + 8 })];
     lines[1].textContent = plainCut(edge, 16);
-    this.clocks.push((now) => { lines[0].textContent = t("waits_for", age(edge.since === null ? null : now - edge.since)); });
+    this.clocks.push((now) => { lines[0].textContent = t("waits_for", shortAge(edge.since === null ? null : now - edge.since)); });
     const title = svg("title");
     title.textContent = plainName(edge);
     canvas.append(svg("text", { class: "circle-label", "text-anchor": place.anchor }, title, ...lines));

@@ -515,6 +515,7 @@ class Page(unittest.TestCase):
         self.show()
         ages = browser.js("import('/format.js').then((f) => [18, 1400, 48000, 372000, 5520000, 965000000, 0, 9999, 60000].map(f.age))")
         self.assertEqual(ages, ["18ms", "1.4s", "48s", "6m12s", "1h32m", "11d4h", "0ms", "9.9s", "1m"])
+        self.assertEqual(browser.js("import('/format.js').then((f) => [599999, 859000, 5520000, 965000000, null].map(f.shortAge))"), ["9m59s", "14m", "1h", "11d", "–"])
         self.assertEqual(browser.js("import('/format.js').then((f) => [f.count(1234567), f.rate(1174.2), f.rate(0.25), f.plainCut({name: 'mailbox/adalbert@mail.example.org'}, 12)])"),
                          ["1,234,567", "1,174", "0.3", "mailbo…e.org"])
         self.assertEqual(browser.js("import('/format.js').then((g) => [g.shellWord({name: 'a/b'}), g.shellWord({name: \"it's\"}), g.shellWord({name: '-x'}), g.shellWord({name: 'a b'}), g.shellWord({name_hex: '61ff'})])"),
