@@ -207,30 +207,40 @@ static int run(struct server *server, const struct options *options)
     return code;
 }
 
-/* A copy of a URL, which is kept for ever; the password in the original, which ps(1) shows, is
- * overwritten. */
-static const char *secret_copy(char *url)
+/* A copy of a URL behind the last one; the password in the original, which ps(1) shows, is overwritten. */
+static const char *keep_url(struct see_stores *stores, char *url)
 {
-    const char *copy = url ? strdup(url) : NULL;
+    size_t len = url ? strlen(url) + 1 : 0;
+    char *copy = stores->bytes + stores->size;
 
-    if (copy)
-        hfi_url_wipe(url);
+    if (!url)
+        return NULL;
+    memcpy(copy, url, len);
+    stores->size += len;
+    hfi_url_wipe(url);
     return copy;
 }
 
 static const char *find_stores(const struct options *options, struct see_stores *ret_stores)
 {
     struct see_stores stores = { .count = 0 };
+    char *from_environment = options->store_count > 0 ? NULL : getenv("HOLDFAST_STORE");
+    size_t room = from_environment ? strlen(from_environment) + 1 : 1;
 
     if (options->stores_fd >= 0)
         return see_stores_read(options->stores_fd, ret_stores);
+    for (size_t i = 0; i < options->store_count; i++)
+        room += strlen(options->stores[i]) + 1;
+    stores.bytes = malloc(room); /* see_stores_done() wipes it */
+    if (!stores.bytes)
+        return "out of memory";
     for (size_t i = 0; i < options->store_count; i++) {
         stores.items[stores.count].name = "";
-        stores.items[stores.count++].url = secret_copy(options->stores[i]);
+        stores.items[stores.count++].url = keep_url(&stores, options->stores[i]);
     }
     if (stores.count == 0) {
         stores.items[0].name = "";
-        stores.items[0].url = secret_copy(getenv("HOLDFAST_STORE"));
+        stores.items[0].url = keep_url(&stores, from_environment);
         stores.count = 1;
     }
     *ret_stores = stores;
