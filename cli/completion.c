@@ -123,6 +123,14 @@ static void bash_value(const struct verb *verb, const struct option_def *option)
     printf("%s return ;;\n", offers[offer_of(option)]);
 }
 
+static void print_engines(void)
+{
+    const hf_engine_info *info;
+
+    for (size_t i = 0; (info = hf_engine_get(i)); i++)
+        printf("%s%s", i ? " " : "", info->name);
+}
+
 static void bash_verb(const struct verb *verb)
 {
     printf("  %s)\n    case $prev in\n", verb->name);
@@ -138,7 +146,11 @@ static void bash_verb(const struct verb *verb)
         puts("    [[ $word == -* ]] || words='bash zsh fish'");
     else if (verb->operand == OPERAND_EXPERIMENT)
         puts("    [[ $word == -* ]] || words=$(" EXPERIMENTS ")");
-    else if (has_action(verb)) {
+    else if (verb->operand == OPERAND_ENGINE) {
+        printf("    [[ $word == -* ]] || words='");
+        print_engines();
+        puts("'");
+    } else if (has_action(verb)) {
         printf("    [[ $word == -* ]] || words='");
         print_actions(verb);
         puts("'");
@@ -262,6 +274,11 @@ static void zsh_verb(const struct verb *verb)
     case OPERAND_EXPERIMENT:
         puts("    '::experiment:($(" EXPERIMENTS "))'");
         break;
+    case OPERAND_ENGINE:
+        printf("    '::engine:(");
+        print_engines();
+        puts(")'");
+        break;
     case OPERAND_ACTION:
     case OPERAND_DEED:
     case OPERAND_SCRIPT:
@@ -354,6 +371,11 @@ static void fish_verb(const struct verb *verb)
     if (words)
         printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '%s'\n", verb->name,
                words);
+    if (verb->operand == OPERAND_ENGINE) {
+        printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '", verb->name);
+        print_engines();
+        puts("'");
+    }
     if (has_action(verb)) {
         printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '", verb->name);
         print_actions(verb);

@@ -505,7 +505,7 @@ const struct verb verbs[] = {
     { "doctor", OPERAND_URL, "[URL|PROFILE]", "check whether a store is safe for what it promises",
       "Exit code 0: fine, 1: warnings, 2: bad; 69, 77 or 78 if the store cannot be opened.\n",
       OPTIONS(doctor_options), verb_doctor },
-    { "engines", OPERAND_GLOB, "[ENGINE] [--matrix]",
+    { "engines", OPERAND_ENGINE, "[ENGINE] [--matrix]",
       "show what each engine promises, and what it cannot do",
       "ENGINE is the name of an engine or a scheme of its URLs: redis, file, postgresql. Default: "
       "all.\n",

@@ -38,6 +38,7 @@ enum operand {
     OPERAND_SHELL,      /* needed */
     OPERAND_VERB,       /* optional */
     OPERAND_EXPERIMENT, /* of the lab, optional */
+    OPERAND_ENGINE,     /* optional */
     OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
     OPERAND_DEED,    /* such a word and a name, needed; then optionally a value */
     OPERAND_SCRIPT,  /* such a word; a file; then anything: options come before the file */

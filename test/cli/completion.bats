@@ -27,6 +27,7 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast redlock '' | xargs) == "status join" ]]
     [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch commit" ]]
     [[ $(offers holdfast script '' | xargs) == "run load exists flush kill" ]]
+    [[ $(offers holdfast engines '' | sort | xargs) == "etcd lmdb mariadb memcached postgres redis redlock zookeeper" ]]
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]
     offers holdfast run x -- tru | grep -qx true
