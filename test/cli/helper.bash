@@ -3,6 +3,9 @@
 # something to become true instead of sleeping. Processes in the background must not keep bats'
 # descriptor 3: begin() sees to that, and teardown ends what a failed test left behind.
 
+# Suites write UTF-8 ($'\u202e'), also where cron or a new root has no language. Here, before bash reads the tests.
+[[ -n ${LC_ALL:-}${LC_CTYPE:-}${LANG:-} ]] || export LANG=C.UTF-8
+
 setup() {
     dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-cli.XXXXXX")
     cd "$dir" || return

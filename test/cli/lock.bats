@@ -133,6 +133,7 @@ renewed_for_a_process() {
 @test "a lease for a process names that process and its machine" {
     sleep 60 3>&- &
     pid=$!
+    eventually grep -qx sleep "/proc/$pid/comm" # before that it is bash
     handle=$(holdfast lock x --for "$pid")
     [[ $(holdfast show x) == *" $(hostname):$pid sleep"* ]]
     holdfast unlock x --lease "$handle"
