@@ -160,6 +160,9 @@ const char *tone(const struct cli *cli, enum tone which);
 /* Print any bytes, escaped so that they are safe on a terminal. */
 void out_safe(const char *bytes, size_t len);
 
+/* What the environment says of the language of messages: "zh_CN.UTF-8"; "": nothing. (lab.c) */
+const char *lang_of_environment(void);
+
 /* ---- programs of ours: program.c -------------------------------------------- */
 
 /* Execute PROGRAM, beside us or in libexec. Returns only if that fails, with errno set. */

@@ -7,6 +7,8 @@
 #include "table.h"
 #include "wrap.h"
 
+#include "util/finding_zh.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,7 +21,8 @@ struct findings {
     hf_check_level worst;
     unsigned counts[3]; /* by level */
     int columns;        /* of the terminal; 0: there is none */
-    json_t *list;       /* with --json */
+    bool chinese;
+    json_t *list; /* with --json */
 };
 
 static const char *level_word(hf_check_level level)
@@ -31,18 +34,47 @@ static const char *level_word(hf_check_level level)
 
 #define TEXT_COLUMN 9 /* behind the level */
 
+/* Chinese if the environment says so, in UTF-8, which is what we print; or --lang. */
+static bool is_chinese(const struct args *args)
+{
+    const char *value = lang_of_environment();
+
+    if (args->lang >= 0)
+        return args->lang == 1;
+    return strncmp(value, "zh", 2) == 0 &&
+           (strcasestr(value, "utf-8") || strcasestr(value, "utf8"));
+}
+
+/* Words of eight columns. */
+static const char *finding_word(const struct findings *findings, const hf_finding *finding)
+{
+    if (!findings->chinese)
+        return finding->note ? "note" : level_word(finding->level);
+    return finding->note                              ? "说明    "
+           : finding->level == HF_CHECK_LEVEL_OK      ? "合格    "
+           : finding->level == HF_CHECK_LEVEL_WARNING ? "警告    "
+                                                      : "不合格  ";
+}
+
 static void print_finding(const struct findings *findings, const hf_finding *finding)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
     enum tone shade = finding->note ? TONE_OFF : tones[finding->level];
     const struct cli *cli = findings->cli;
-    char line[2048];
+    const char *topic = findings->chinese ? hfi_topic_zh(finding->topic) : NULL;
+    char line[4096];
+    size_t len;
 
-    snprintf(line, sizeof line, "%s: ", safe_label(finding->topic));
-    snprintf(line + strlen(line), sizeof line - strlen(line), "%s", safe_label(finding->text));
-    printf("%s%-8s%s ", tone(cli, shade), finding->note ? "note" : level_word(finding->level),
-           tone(cli, TONE_OFF));
-    wrap_words(stdout, line, TEXT_COLUMN, findings->columns);
+    snprintf(line, sizeof line,
+             topic ? "%s：" : "%s: ", topic ? topic : safe_label(finding->topic));
+    len = strlen(line);
+    if (findings->chinese)
+        hfi_finding_zh(safe_label(finding->text), line + len, sizeof line - len);
+    else
+        snprintf(line + len, sizeof line - len, "%s", safe_label(finding->text));
+    printf("%s%-8s%s ", tone(cli, shade), finding_word(findings, finding), tone(cli, TONE_OFF));
+    /* Chinese has no blanks to break a line at: the terminal does it. */
+    wrap_words(stdout, line, TEXT_COLUMN, findings->chinese ? 0 : findings->columns);
 }
 
 static void print_verdict(const struct findings *findings)
@@ -50,7 +82,13 @@ static void print_verdict(const struct findings *findings)
     unsigned warnings = findings->counts[HF_CHECK_LEVEL_WARNING],
              bad = findings->counts[HF_CHECK_LEVEL_BAD];
 
-    if (bad > 0)
+    if (findings->chinese && bad > 0)
+        puts("结论：不合格。解决之前不要依赖这个存储。");
+    else if (findings->chinese && warnings > 0)
+        printf("结论：可用，有 %u 项警告。\n", warnings);
+    else if (findings->chinese)
+        puts("结论：合格。");
+    else if (bad > 0)
         printf("verdict: bad. Do not rely on this store before %s mended.\n",
                bad == 1 ? "that is" : "these are");
     else if (warnings > 0)
@@ -170,7 +208,9 @@ static void show_absent(struct findings *findings, const char *location)
 
 int verb_doctor(struct cli *cli)
 {
-    struct findings findings = { .cli = cli, .columns = wrap_columns() };
+    struct findings findings = { .cli = cli,
+                                 .columns = wrap_columns(),
+                                 .chinese = is_chinese(&cli->args) };
     hf_report *report = NULL;
     struct cli_store store;
     hf_status status;

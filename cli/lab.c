@@ -26,20 +26,25 @@ static void add(struct list *list, const char *option, const char *value)
         list->items[list->count++] = (char *)(uintptr_t)value;
 }
 
-/* In the language of messages, as the environment says. */
-static const char *lang(const struct args *args)
+const char *lang_of_environment(void)
 {
     static const char *const variables[] = { "LC_ALL", "LC_MESSAGES", "LANG" };
 
-    if (args->lang >= 0)
-        return args->lang == 1 ? "zh" : "en";
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i]);
 
         if (value && *value)
-            return strncmp(value, "zh", 2) == 0 ? "zh" : "en";
+            return value;
     }
-    return "en";
+    return "";
+}
+
+/* In the language of messages, as the environment says. */
+static const char *lang(const struct args *args)
+{
+    if (args->lang >= 0)
+        return args->lang == 1 ? "zh" : "en";
+    return strncmp(lang_of_environment(), "zh", 2) == 0 ? "zh" : "en";
 }
 
 /* An experiment takes seconds: what cannot be written is said before. Nothing is created yet. */

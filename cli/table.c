@@ -340,6 +340,7 @@ static const struct option_def script_options[] = {
 
 static const struct option_def doctor_options[] = {
     FLAG(0, "sql", sql, "print the SQL that creates the tables; connects to no server"),
+    CHOICE(0, "lang", "en|zh", lang, "English or Chinese (default: that of the environment)"),
 };
 static const struct option_def faults_options[] = {
     NUMBER(0, "minutes", "N", 1, 1440, minutes, "how long to run, in minutes (1)"),

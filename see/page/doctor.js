@@ -5,13 +5,17 @@ import { age, clock, count, el, plainName, storeName, whoText } from "./format.j
 import { circleAge } from "./graph.js";
 import { mark } from "./marks.js";
 import { isKnown } from "./store.js";
-import { t } from "./text.js";
+import { language, t } from "./text.js";
 
 const RANK = { bad: 0, warning: 1, note: 2, ok: 3 };
 const CHIPS_MAX = 4;
 
 // A note is a fact to know and no fault: its level is "ok".
 const kindOf = (finding) => (finding.level === "ok" ? (finding.note ? "note" : "ok") : finding.level === "bad" ? "bad" : "warning");
+
+// The server says a finding in both languages, as far as there is a sentence for it.
+const topicOf = (finding) => plainName({ name: (language() === "zh" && finding.topic_zh) || (finding.topic ?? "") });
+const textOf = (finding) => plainName({ name: (language() === "zh" && finding.text_zh) || (finding.text ?? "") });
 
 function sorted(store) {
   return [...(store?.doctor?.findings ?? [])].sort((a, b) => RANK[kindOf(a)] - RANK[kindOf(b)]);
@@ -46,8 +50,8 @@ export class Doctor {
     const findings = sorted(store);
     const trouble = findings.filter((finding) => finding.level !== "ok");
     for (const finding of trouble.slice(0, CHIPS_MAX)) {
-      const chip = el(`button.chip.${finding.level === "bad" ? "bad" : "warning"}`, mark(finding.level === "bad" ? "bad" : "warning", 14), el("b", plainName({ name: finding.topic ?? "" })), el("span", plainName({ name: finding.text ?? "" })));
-      chip.title = plainName({ name: finding.text ?? "" });
+      const chip = el(`button.chip.${finding.level === "bad" ? "bad" : "warning"}`, mark(finding.level === "bad" ? "bad" : "warning", 14), el("b", topicOf(finding)), el("span", textOf(finding)));
+      chip.title = textOf(finding);
       chip.addEventListener("click", () => this.on.doctor());
       chips.push(chip);
     }
@@ -102,7 +106,7 @@ export class Doctor {
     this.clocks.push((now) => { looked.textContent = store?.doctor?.at ? t("looked", age(now - store.doctor.at)) : t("not_looked"); });
     const lines = list.map((finding) => {
       const level = kindOf(finding);
-      return el(`div.finding.${level}`, mark(level, 16), el("span.level", t(level)), el("b", plainName({ name: finding.topic ?? "" })), el("span", plainName({ name: finding.text ?? "" })));
+      return el(`div.finding.${level}`, mark(level, 16), el("span.level", t(level)), el("b", topicOf(finding)), el("span", textOf(finding)));
     });
     this.nodes.page.replaceChildren(...lines, list.length && list.every((finding) => kindOf(finding) === "ok") ? el("p.quiet", t("all_fine")) : "", looked);
   }

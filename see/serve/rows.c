@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "util/finding_zh.h"
+
+#define FINDING_ZH_ROOM 2048
+
 static const char *kind_word(hf_kind kind)
 {
     return kind == HF_KIND_MUTEX ? "mutex" : kind == HF_KIND_SEMAPHORE ? "semaphore" : "rwlock";
@@ -334,6 +338,18 @@ void rows_history(struct out *out, const struct see_model *model, uint64_t since
     out_close(out, ']');
 }
 
+/* In Chinese, where there is a sentence for it. */
+static void put_chinese(struct out *out, const struct see_finding *finding)
+{
+    const char *topic = hfi_topic_zh(finding->topic);
+    char text[FINDING_ZH_ROOM];
+
+    if (topic)
+        out_word(out, "topic_zh", topic);
+    if (hfi_finding_zh(finding->text, text, sizeof text))
+        out_word(out, "text_zh", text);
+}
+
 void rows_doctor(struct out *out, const struct see_model *model)
 {
     static const char *const levels[] = { "ok", "warning", "bad" };
@@ -348,6 +364,7 @@ void rows_doctor(struct out *out, const struct see_model *model)
         out_word(out, "topic", finding->topic);
         out_word(out, "text", finding->text);
         out_bool(out, "note", finding->note);
+        put_chinese(out, finding);
         out_close(out, '}');
     }
     out_close(out, ']');

@@ -558,6 +558,20 @@ level_of() { holdfast doctor --json | jq -r ".findings[] | select(.topic == \"$1
     [[ $output == "" ]]
 }
 
+@test "doctor in Chinese: by --lang, by the environment in UTF-8; JSON stays as it is" {
+    exits 1 holdfast doctor --lang zh
+    says "说明     复制：没有副本：这台服务器没了，锁也就没了"
+    says "CONFIG SET appendonly yes"
+    says "结论：可用，有 1 项警告。"
+    exits 1 env LC_ALL=zh_CN.UTF-8 "$HOLDFAST_BIN" doctor
+    says "结论：可用"
+    exits 1 env LC_ALL=zh_CN.GBK "$HOLDFAST_BIN" doctor
+    says "verdict: it works"
+    exits 1 env LC_ALL=zh_CN.UTF-8 "$HOLDFAST_BIN" doctor --lang en
+    says "verdict: it works"
+    holdfast doctor --lang zh --json | jq -e 'any(.findings[]; .text | startswith("no replicas: "))'
+}
+
 @test "doctor: 1 for what a restart forgets, 2 for a lock that can be evicted" {
     exits 1 holdfast doctor
     says "a restart forgets every lease"

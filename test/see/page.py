@@ -409,6 +409,7 @@ class Page(unittest.TestCase):
         browser.key("l")
         browser.until("document.documentElement.lang === 'zh-CN' && document.body.innerText.includes('持有者')", "Chinese")
         self.picture("chinese")
+        browser.until("document.querySelector('#doctor-body').textContent.includes('文件系统剩余')", "findings in Chinese")
         missing = browser.js("import('/text.js').then(({tables: {en, zh}}) => Object.keys(en).filter((key) => typeof en[key] !== typeof zh[key]).concat(Object.keys(zh).filter((key) => !(key in en))))")
         self.assertEqual(missing, [], "every text is in both languages")
         browser.key("l")
