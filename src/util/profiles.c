@@ -221,8 +221,16 @@ static void forget(struct config *config)
     hfi_free(config);
 }
 
-/* The whole file as text. NULL with errno: ENOENT, or what is wrong. */
-static char *slurp(const char *file)
+/* What slurp() has returned: all of it may be secret, and parsing has put NULs into it. */
+static void wipe(char *text, size_t size)
+{
+    if (text)
+        explicit_bzero(text, size);
+    hfi_free(text);
+}
+
+/* The whole file as text, for wipe(). NULL with errno: ENOENT, or what is wrong. */
+static char *slurp(const char *file, size_t *ret_size)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat about;
@@ -237,26 +245,31 @@ static char *slurp(const char *file)
         return NULL;
     }
 
-    text = hfi_calloc(1, (size_t)about.st_size + 1);
+    *ret_size = (size_t)about.st_size;
+    text = hfi_calloc(1, *ret_size + 1);
     if (!text) {
         close(fd);
         errno = ENOMEM;
         return NULL;
     }
-    len = read(fd, text, (size_t)about.st_size);
-    close(fd);
+    len = read(fd, text, *ret_size);
     if (len < 0 || memchr(text, 0, (size_t)len)) {
-        errno = len < 0 ? errno : EILSEQ;
-        hfi_free(text);
+        int wrong = len < 0 ? errno : EILSEQ;
+
+        close(fd);
+        wipe(text, *ret_size);
+        errno = wrong;
         return NULL;
     }
+    close(fd);
     return text;
 }
 
 static hf_status read_file(struct config *config, const char *file, bool needed, hf_error *err)
 {
     struct reader reader = { config, file, 0, config->count, NULL, false, err };
-    char *text = slurp(file);
+    size_t size = 0;
+    char *text = slurp(file, &size);
     hf_status status = HF_OK;
 
     if (!text && !needed && (errno == ENOENT || errno == ENOTDIR))
@@ -282,8 +295,7 @@ static hf_status read_file(struct config *config, const char *file, bool needed,
             status = wrong_at(file, entry->line, err, "profile '%s' has no url",
                               shown(entry->name).text);
     }
-    explicit_bzero(text, strlen(text));
-    hfi_free(text);
+    wipe(text, size);
     return status;
 }
 
@@ -442,6 +454,7 @@ static hf_status read_password(const struct entry *entry, char password[PASSWORD
     hf_status status = HF_OK;
     const char *from;
     char *text = NULL;
+    size_t size = 0;
 
     if (entry->password_file && entry->password_env)
         return wrong_at(entry->file, entry->line, err,
@@ -454,7 +467,7 @@ static hf_status read_password(const struct entry *entry, char password[PASSWORD
                             "profile '%s': the environment has no variable '%s'", name.text,
                             shown(entry->password_env).text);
     } else {
-        from = text = slurp(entry->password_file);
+        from = text = slurp(entry->password_file, &size);
         if (!from)
             return wrong_at(entry->file, entry->line, err,
                             "profile '%s': password_file %s cannot be read: %s", name.text,
@@ -467,9 +480,7 @@ static hf_status read_password(const struct entry *entry, char password[PASSWORD
                           name.text, *from ? "too long" : "empty");
     else
         strcpy(password, from);
-    if (text)
-        explicit_bzero(text, strlen(text));
-    hfi_free(text);
+    wipe(text, size);
     return status;
 }
 

@@ -161,6 +161,80 @@ static void by_url_too(void **state)
     assert_int_equal(hf_sql_get_schema("nosuch", &sql, &err), HF_CONFIG);
 }
 
+/* ---- the library's memory, which is looked at when it is given back */
+
+#define HEAD 16 /* as malloc() aligns; the size of the block is in it */
+
+static _Atomic unsigned secrets_left;
+
+static void *take_block(size_t bytes, void *arg)
+{
+    char *block = calloc(1, HEAD + bytes);
+
+    (void)arg;
+    if (!block)
+        return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    return block + HEAD;
+}
+
+static void give_block(void *memory, void *arg)
+{
+    char *block = memory;
+    size_t bytes;
+
+    (void)arg;
+    if (!block)
+        return;
+    memcpy(&bytes, block - HEAD, sizeof bytes);
+    if (memmem(block, bytes, "sesame", 6))
+        secrets_left++;
+    free(block - HEAD);
+}
+
+static void *change_block(void *memory, size_t bytes, void *arg)
+{
+    void *larger = take_block(bytes, arg);
+    size_t before;
+
+    if (!memory || !larger)
+        return larger;
+    memcpy(&before, (char *)memory - HEAD, sizeof before);
+    memcpy(larger, memory, before < bytes ? before : bytes);
+    give_block(memory, arg);
+    return larger;
+}
+
+/* In no line of the files, and not when they are refused. */
+static void no_password_stays_in_memory(void **state)
+{
+    char password[100], text[400];
+    struct hfi_place place;
+    FILE *file;
+    hf_error err;
+
+    (void)state;
+    snprintf(password, sizeof password, "%s/password", dir);
+    file = fopen(password, "w");
+    assert_non_null(file);
+    assert_true(fputs("word\nold sesame\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    snprintf(text, sizeof text,
+             "default = a\n[profile a]\nurl = redis://:sesame@h:1\n"
+             "[profile b]\nurl = redis://h:1\npassword_file = %s\n",
+             password);
+    write_config(text);
+    secrets_left = 0;
+    for (const char *name = "a"; name; name = *name == 'a' ? "b" : NULL) {
+        assert_int_equal(hfi_place_find(name, HFI_PLACE_CALLER, &place, &err), HF_OK);
+        hfi_place_done(&place);
+    }
+    assert_int_equal(hfi_place_find("nosuch", HFI_PLACE_CALLER, &place, &err), HF_CONFIG);
+    write_config("[profile a]\nurl = redis://:sesame@h:1\nnosuch = 1\n");
+    assert_int_equal(hfi_place_find("a", HFI_PLACE_CALLER, &place, &err), HF_CONFIG);
+    assert_int_equal(secrets_left, 0);
+}
+
 static void nothing_names_it(void **state)
 {
     struct hfi_place place;
@@ -228,14 +302,21 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(empty_is_a_mistake, forget),
         cmocka_unit_test_setup(mistakes_are_named_without_secrets, forget),
         cmocka_unit_test_setup(by_url_too, forget),
+        cmocka_unit_test_setup(no_password_stays_in_memory, forget),
         cmocka_unit_test_setup(nothing_names_it, forget),
         cmocka_unit_test_setup(setuid_programs, forget),
     };
+    hf_allocator watched = HF_ALLOCATOR_INIT;
     ssize_t len;
 
     if (argc > 1 && strcmp(argv[1], "--secure") == 0)
         _exit(secure());
     len = readlink("/proc/self/exe", self, sizeof self - 1);
     self[len > 0 ? len : 0] = 0;
+    watched.allocate = take_block;
+    watched.resize = change_block;
+    watched.release = give_block;
+    if (hf_allocator_set(&watched) != HF_OK)
+        return 1;
     return cmocka_run_group_tests(tests, begin, end);
 }
