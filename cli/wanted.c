@@ -46,7 +46,7 @@ static const char *name_of(int number)
         [SIGPOLL] = "POLL", [SIGPWR] = "PWR",       [SIGSYS] = "SYS",
     };
 
-    return number > 0 && (size_t)number < sizeof names / sizeof *names ? names[number] : NULL;
+    return number >= 0 && (size_t)number < sizeof names / sizeof names[0] ? names[number] : NULL;
 }
 
 /* "USR1", "SIGUSR1" or "10". 0: no signal. */

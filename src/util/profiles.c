@@ -84,7 +84,7 @@ struct shown {
 static struct shown shown(const char *text)
 {
     char *bare = strstr(text, "://") ? hfi_url_bare(text) : NULL;
-    struct shown result;
+    struct shown result = { "" };
 
     text = bare ? bare : strstr(text, "://") ? "?" : text;
     hfi_quote_name(text, strlen(text), result.text, sizeof result.text);
