@@ -155,7 +155,7 @@ int store_find(const struct cli *cli, struct cli_store *ret_store)
 {
     char *url = NULL;
     int code = store_url(cli, NULL, &url);
-    bool embedded = url && is_embedded(url);
+    bool embedded = is_embedded(url);
 
     secret_free(url);
     if (code != EXIT_FINE)
@@ -286,7 +286,7 @@ static char *url_of_location(const char *location)
 
 static bool is_embedded(const char *url)
 {
-    return strncasecmp(url, "file:", 5) == 0;
+    return url && strncasecmp(url, "file:", 5) == 0;
 }
 
 /*

@@ -250,7 +250,7 @@ static const char *find_stores(const struct options *options, struct see_stores 
 int main(int argc, char **argv)
 {
     struct server server = { .started_ms = see_now_ms() };
-    struct options options;
+    static struct options options; /* name_hosts() keeps what it names */
     struct see_stores stores;
     const char *wrong;
     int code = options_parse(argc, argv, &options);
