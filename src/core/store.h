@@ -76,6 +76,7 @@ struct hfi_closing {
 struct hfi_put_off {
     pthread_mutex_t lock;
     struct hfi_list calls;  /* the oldest first */
+    struct hfi_call *now;   /* a worker is about to submit it, or does; NULL: none */
     _Atomic uint32_t count; /* of them, and the one that a worker has now */
     bool runs;              /* `task` is queued, or runs */
     struct hfi_pool_task task;

@@ -31,7 +31,10 @@ static void submit_put_off(struct hfi_call *call)
         return;
     }
     hfi_call_submit(call);
-    /* Who stopped it before it was in the engine found nothing there. */
+    pthread_mutex_lock(&call->store->put_off.lock);
+    call->store->put_off.now = NULL;
+    pthread_mutex_unlock(&call->store->put_off.lock);
+    /* Who stopped it until now has left that to us. */
     stop = asked_to_stop(call);
     if (stop != HF_OK)
         hfi_store_engine(call->store)->cancel(call->store->opened, &call->op, stop);
@@ -47,8 +50,12 @@ static void put_off_run(struct hfi_pool_task *task)
         struct hfi_call *call =
             hfi_container(hfi_container(node, struct hfi_pool_task, node), struct hfi_call, work);
 
+        list->now = call;
         pthread_mutex_unlock(&list->lock);
         submit_put_off(call);
+        pthread_mutex_lock(&list->lock);
+        list->now = NULL;
+        pthread_mutex_unlock(&list->lock);
         hfi_call_unref(call);
         pthread_mutex_lock(&list->lock);
         atomic_fetch_sub(&list->count, 1);
@@ -63,6 +70,7 @@ void hfi_workers_init(struct hfi_store *store)
 
     pthread_mutex_init(&list->lock, NULL);
     hfi_list_init(&list->calls);
+    list->now = NULL;
     atomic_store(&list->count, 0);
     list->runs = false;
     list->task.run = put_off_run;
@@ -130,6 +138,18 @@ static bool take_back(struct hfi_call *call)
     return there;
 }
 
+/* The engine may not be asked to cancel an op that is on its way into it: submit_put_off() does that behind it. */
+static bool is_on_its_way(struct hfi_call *call)
+{
+    struct hfi_put_off *list = &call->store->put_off;
+    bool now;
+
+    pthread_mutex_lock(&list->lock);
+    now = list->now == call;
+    pthread_mutex_unlock(&list->lock);
+    return now;
+}
+
 static void cancel_run(struct hfi_pool_task *task)
 {
     struct hfi_call *call = hfi_container(task, struct hfi_call, stop_task);
@@ -142,7 +162,7 @@ static void cancel_run(struct hfi_pool_task *task)
     if (op && hfi_call_ends_unasked(call, stop) && take_back(call)) {
         call->answered_by(call, stop, NULL);
         hfi_call_unref(call); /* the list's */
-    } else if (op) {
+    } else if (op && !is_on_its_way(call)) {
         hfi_store_engine(call->store)->cancel(call->store->opened, op, stop);
     }
     hfi_call_unref(call);
