@@ -164,7 +164,8 @@ step "examples" "$cargo" build --locked -p holdfast --features tokio --examples
 step "example, embedded" check_example "$examples/workers"
 step "worker, embedded" check_worker "$examples/worker" "file:$folder/store" 7 1
 step "bench, embedded" "$examples/bench" "file:$folder/store" 0.2
-redis() { "$with_server" redis "$@" ""; }
+# shellcheck disable=SC2016 # for the shell that has a server
+redis() { "$with_server" redis bash -c '"$0" "${HOLDFAST_TEST_URL/\{id\}/example}"' "$@"; }
 step "example, Redis" check_example redis "$examples/workers"
 
 # The Rust side has no instruments, but its memory comes from malloc(3): so leaks, and frees of what is not

@@ -152,6 +152,8 @@ static void letters_to_nobody(void **state)
 
 static void sweep_all(void)
 {
+    if (is_postgres()) /* from the beginning: a sweep of the whole table leaves the mark where it is */
+        db_do(leases_db, "UPDATE hfc_names SET head = 0 WHERE name = ''");
     for (int i = 0; i < 2; i++) /* MariaDB's mark may be anywhere */
         db_do(leases_db, is_postgres() ? "SELECT hfc_sweep_1(100000)" : "CALL hfc_sweep(100000)");
 }

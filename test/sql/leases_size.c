@@ -54,6 +54,7 @@ static void sweep(void)
 {
     if (leases_db->kind == DB_POSTGRES) {
         db_do(leases_db, "UPDATE hfl_names SET last = 1 WHERE name IN ('kept', 'idle')");
+        db_do(leases_db, "UPDATE hfl_names SET head = 0 WHERE name = ''"); /* from the beginning */
         db_do(leases_db, "SELECT hfl_sweep_1(100000)");
     } else {
         db_do(leases_db, "UPDATE hfl_names SET token = 1 WHERE name IN ('kept', 'idle')");

@@ -94,7 +94,7 @@ impl OpenOptions {
         self.open_at(std::ptr::null())
     }
 
-    fn open_at(&self, url: *const std::ffi::c_char) -> Result<Store> {
+    fn open_at(&self, url: *const std::os::raw::c_char) -> Result<Store> {
         let label = self
             .label
             .as_ref()
