@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 /* Move this process, and what it starts from now on, into a network of its own. Call it before there is a second thread. false: this machine
- * does not permit it (in most containers), and nothing has changed. */
+ * does not permit it (in most containers). A child has tried it first, so that nothing has changed then. */
 bool own_network(void);
 
 /* The same, once: not if we are in such a network already, and if it is not permitted a line on stderr says what is open to others. For what starts
